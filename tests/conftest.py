@@ -1,0 +1,26 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real data sets and weights; tests that need it are skipped without it."""
+    folder = os.environ.get("YOLO_ACCUM_REAL_DATA")
+    if not folder:
+        pytest.skip("YOLO_ACCUM_REAL_DATA is not set")
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        pytest.fail(f"YOLO_ACCUM_REAL_DATA names {path}, which is no folder")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _same_random_state() -> None:
+    torch.manual_seed(0)

@@ -1,0 +1,257 @@
+"""Every option, declared once: name, type, default, meaning, range.
+
+Frozen dataclasses; the names are flat on the command line (``--batch``, ``--warmup-epochs``). What is derived from
+them (the window length, the decay in force ...) lives in the plan and never comes back here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from yolo_accum.errors import UserError
+
+
+def _check(option: str, value: object, ok: bool, allowed: str) -> None:
+    if not ok:
+        raise UserError(f"--{option.replace('_', '-')} {value}: {allowed}")
+
+
+def _check_range(config: object, low: float, high: float, *options: str) -> None:
+    for option in options:
+        value = getattr(config, option)
+        _check(option, value, low <= value <= high, f"a number from {low:g} to {high:g} is needed")
+
+
+def _check_at_least(config: object, low: float, *options: str) -> None:
+    for option in options:
+        value = getattr(config, option)
+        _check(option, value, value >= low, f"a number of at least {low:g} is needed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which pictures, at which size."""
+
+    data: str | None = None
+    """Data set: a data YAML, or a COCO JSON of the training split (of the split to evaluate for `val`). Without it the embedded default set is used."""
+    val_data: str | None = None
+    """COCO JSON of the validation split, when --data is a COCO JSON."""
+    images: str | None = None
+    """Folder of the pictures, when they are neither beside the COCO JSON nor in its images/ folder."""
+    val_images: str | None = None
+    """Folder of the validation pictures; --images when not given."""
+    imgsz: int = 640
+    """Side of the square network input in pixels, a multiple of 32."""
+    workers: int | None = None
+    """Loader processes; by default one a core, at most 8."""
+
+    def __post_init__(self) -> None:
+        _check("imgsz", self.imgsz, self.imgsz >= 32 and self.imgsz % 32 == 0, "a positive multiple of 32 is needed")
+        if self.workers is not None:
+            _check_at_least(self, 0, "workers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig:
+    """How training pictures are varied. Every draw is a function of seed, epoch and position in the order."""
+
+    mosaic: float = 1.0
+    """Probability of a mosaic of four pictures."""
+    mixup: float = 0.0
+    """Probability of blending a second picture into a mosaic."""
+    degrees: float = 0.0
+    """Rotation, drawn from -degrees..degrees."""
+    translate: float = 0.1
+    """Shift, drawn from -translate..translate as a share of the input side."""
+    scale: float = 0.5
+    """Zoom, drawn from 1-scale..1+scale."""
+    shear: float = 0.0
+    """Shear angle, drawn from -shear..shear degrees."""
+    fliplr: float = 0.5
+    """Probability of a left-right flip."""
+    flipud: float = 0.0
+    """Probability of an up-down flip."""
+    hsv_h: float = 0.015
+    """Hue change, share of the colour circle."""
+    hsv_s: float = 0.7
+    """Saturation change, as a share."""
+    hsv_v: float = 0.4
+    """Brightness change, as a share."""
+    photometric: float = 0.0
+    """Probability of each of blur, noise, grey, local contrast and JPEG artefacts (albumentations)."""
+    close_mosaic: int = 10
+    """Number of last epochs without mosaic and mixup; at most half of the epochs."""
+    min_visible: float = 0.1
+    """A box is kept when at least this share of its area is left inside the picture."""
+    min_box_px: float = 2.0
+    """A box is kept when both sides, clipped, are at least this long in pixels of the network input."""
+
+    def __post_init__(self) -> None:
+        _check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "photometric", "hsv_s", "hsv_v", "min_visible")
+        _check_range(self, 0, 0.5, "hsv_h")
+        _check_range(self, 0, 0.99, "scale", "translate")
+        _check_range(self, 0, 180, "degrees")
+        _check_range(self, 0, 60, "shear")
+        _check_at_least(self, 0, "close_mosaic", "min_box_px")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Which network, from which weights."""
+
+    model: str | None = None
+    """Network: yolox_nano, yolox_tiny, yolox_s, yolox_m, yolox_l or yolox_x. By default that of --weights, else yolox_nano."""
+    weights: str | None = None
+    """Weights to start from: .pth, .pt or .safetensors."""
+    freeze: tuple[str, ...] = ()
+    """Parts that are not trained: names or prefixes of modules, for example backbone.backbone or head.stems."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccumulationConfig:
+    """How the images of an update are cut into micro-batches."""
+
+    batch: int = 8
+    """Images of one micro-batch over all replicas."""
+    nbs: int = 64
+    """Nominal batch size: images per update that the learning rate is meant for."""
+    ramp: bool = True
+    """Let the window grow from one micro-batch to its full length during warm-up."""
+    tail: Literal["step", "carry", "drop"] = "step"
+    """Open window at the end of an epoch: update with what it holds, carry it into the next epoch, or drop it."""
+
+    def __post_init__(self) -> None:
+        _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
+        _check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """How the weights move."""
+
+    epochs: int = 100
+    """Passes over the training images."""
+    optimizer: Literal["auto", "sgd", "adamw", "adam"] = "auto"
+    """auto: adamw for short runs (under 10,000 updates), sgd with nesterov momentum for longer ones."""
+    lr0: float | None = None
+    """Peak learning rate per nominal batch; by default 0.01 for sgd and 0.002 for adamw and adam."""
+    lrf: float = 0.05
+    """Learning rate at the end, as a share of lr0."""
+    schedule: Literal["cosine", "linear"] = "cosine"
+    """Course of the learning rate after warm-up."""
+    momentum: float = 0.9
+    """Momentum of sgd, beta1 of adamw and adam."""
+    weight_decay: float = 0.0005
+    """Decay of the weights of convolutions and linear layers at the nominal batch size; norms and biases have none."""
+    warmup_epochs: float = 3.0
+    """Length of the warm-up of learning rate, momentum and window; at most epochs - 1."""
+    warmup_lr: float = 0.1
+    """Learning rate at the start of warm-up, as a share of lr0."""
+    warmup_momentum: float = 0.8
+    """Momentum at the start of warm-up."""
+    max_grad_norm: float = 10.0
+    """Gradients of an update are clipped to this global L2 norm; 0 switches clipping off."""
+    ema_decay: float = 0.9998
+    """Final decay of the averaged weights, per applied update; 0 switches averaging off."""
+    ema_tau: float = 2000.0
+    """Time constant of the growth of the decay, in applied updates: decay * (1 - exp(-updates / tau))."""
+    max_skipped: int = 20
+    """Number of updates in a row that may be refused for a non-finite gradient before the run ends with an error."""
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 1, "epochs", "max_skipped")
+        if self.lr0 is not None:
+            _check("lr0", self.lr0, self.lr0 > 0, "a positive number is needed")
+        _check_range(self, 0, 1, "lrf", "warmup_lr", "weight_decay")
+        _check_range(self, 0, 0.9999, "momentum", "warmup_momentum")
+        _check("ema_decay", self.ema_decay, 0 <= self.ema_decay < 1, "a number from 0 to below 1 is needed")
+        _check_at_least(self, 0, "warmup_epochs", "max_grad_norm")
+        _check("ema_tau", self.ema_tau, self.ema_tau > 0, "a positive number is needed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """Weights of the loss terms."""
+
+    box_gain: float = 5.0
+    """Weight of the IoU term."""
+    obj_gain: float = 1.0
+    """Weight of the objectness term."""
+    cls_gain: float = 1.0
+    """Weight of the class term."""
+    l1_gain: float = 1.0
+    """Weight of the L1 term on raw box values, used after mosaic has closed; 0 switches it off."""
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0, "box_gain", "obj_gain", "cls_gain", "l1_gain")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """How detections are made and measured."""
+
+    conf: float = 0.01
+    """Lowest score of a detection."""
+    iou: float = 0.65
+    """Boxes of one class that overlap a better one by more than this IoU are suppressed."""
+    max_det: int = 100
+    """Detections kept an image, and counted in AP."""
+    evaluator: Literal["hotcoco", "pycocotools"] = "hotcoco"
+    """Library that computes the COCO numbers; both give the same."""
+    val_batch: int | None = None
+    """Images of one evaluation batch; by default that of training."""
+
+    def __post_init__(self) -> None:
+        _check_range(self, 0, 1, "conf", "iou")
+        _check_at_least(self, 1, "max_det")
+        if self.val_batch is not None:
+            _check_at_least(self, 1, "val_batch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Where and how a run is carried out."""
+
+    device: str = "auto"
+    """auto, cpu, cuda, or the number of a GPU."""
+    amp: Literal["auto", "fp16", "bf16", "off"] = "auto"
+    """Mixed precision. auto: fp16 with a gradient scaler on CUDA; on a CPU bf16 if a short measurement finds it faster."""
+    channels_last: bool | None = None
+    """Memory format of the images and weights; by default wherever it is known to pay."""
+    threads: int | None = None
+    """Threads of torch on the CPU; by default all cores."""
+    seed: int = 0
+    """Seed of the order of images, of every augmentation and of new weights."""
+    patience: int = 0
+    """End the run after this number of epochs without a better AP; 0 never does."""
+    val_every: int = 1
+    """Evaluate every so many epochs, and after the last one."""
+    save_minutes: float = 10.0
+    """Save a checkpoint at the next window end when the last one is older than this, besides one an epoch."""
+    project: str = "runs/train"
+    """Folder of the run folders."""
+    name: str = "exp"
+    """Name of the run folder; a number is added when it exists. Nothing is ever overwritten."""
+    plots: bool = True
+    """Draw the pictures of the run folder."""
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0, "seed", "patience", "save_minutes")
+        _check_at_least(self, 1, "val_every")
+        if self.threads is not None:
+            _check_at_least(self, 1, "threads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """All options of a training run."""
+
+    data: DataConfig
+    augment: AugmentConfig
+    model: ModelConfig
+    accumulation: AccumulationConfig
+    optim: OptimConfig
+    loss: LossConfig
+    eval: EvalConfig
+    run: RunConfig

@@ -1,0 +1,331 @@
+"""What the layers exchange. Imports torch and numpy only; every other module of the package may import this one.
+
+Boxes are ``boxes_xyxy_px``: left, top, right, bottom in pixels; a point (x, y) lies on pixel edges, so an image of
+width W spans x in [0, W].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+PAD_VALUE = 114
+"""Grey level of the pixels that letterboxing, mosaic and affine transforms leave uncovered (YOLOX convention)."""
+
+
+class StringTable:
+    """An immutable sequence of strings in two numpy arrays, so that forked workers share it without copies.
+
+    Args:
+        values: the strings.
+    """
+
+    def __init__(self, values: Sequence[str]) -> None:
+        encoded = [value.encode("utf-8", "surrogateescape") for value in values]
+        self._ends = np.cumsum([len(item) for item in encoded], dtype=np.int64)
+        self._bytes = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, index: int) -> str:
+        if not 0 <= index < len(self):
+            raise IndexError(f"index {index} outside 0..{len(self) - 1}")
+        start = int(self._ends[index - 1]) if index else 0
+        return self._bytes[start : int(self._ends[index])].tobytes().decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DetectionIndex:
+    """One split of a data set, in columns: n images, b boxes, c classes. No Python object per box.
+
+    The boxes of image i are rows ``box_starts[i]:box_starts[i + 1]`` of the box columns. Class labels are 0..c-1 by
+    ascending user category id; ``class_ids`` maps them back in every output.
+    """
+
+    source: Path
+    """The file that described the split (COCO JSON, data YAML ...), for messages."""
+    image_paths: StringTable
+    """n paths, absolute."""
+    image_ids: tuple[int | str, ...]
+    """n ids as the user wrote them (YOLO layouts: the file name without suffix, made unique by its folder)."""
+    widths_px: np.ndarray
+    """[n] int32, of the picture as it is loaded (after the EXIF turn)."""
+    heights_px: np.ndarray
+    """[n] int32."""
+    box_starts: np.ndarray
+    """[n + 1] int64."""
+    boxes_xyxy_px: np.ndarray
+    """[b, 4] float64, pixels of the original picture, within it, of positive size."""
+    labels: np.ndarray
+    """[b] int32, 0..c-1."""
+    is_crowd: np.ndarray
+    """[b] bool: a region of many objects. Ignored in training, an ignore region in evaluation."""
+    areas_px: np.ndarray
+    """[b] float64: COCO's area (of the mask where the file gives one), decides small / medium / large."""
+    class_names: tuple[str, ...]
+    class_ids: tuple[int | str, ...]
+
+    def __len__(self) -> int:
+        return len(self.image_ids)
+
+    @property
+    def num_boxes(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    def rows(self, image: int) -> slice:
+        """The rows of the box columns that belong to image number ``image``."""
+        return slice(int(self.box_starts[image]), int(self.box_starts[image + 1]))
+
+
+@dataclass(frozen=True)
+class SampleKey:
+    """Names one training sample: with the seed and the settings it determines every pixel of it.
+
+    ``position`` is the place in the epoch's order, so the same key gives the same sample for every batch size,
+    number of workers and number of replicas.
+    """
+
+    epoch: int
+    position: int
+    size_px: int
+    """Side of the square network input."""
+
+
+@dataclass(frozen=True)
+class Letterbox:
+    """How an original picture lies in the network input: ``input_px = original_px * scale + pad``."""
+
+    scale: float
+    pad_left_px: int
+    pad_top_px: int
+    width_px: int
+    """Of the original."""
+    height_px: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """One picture as the network will see it."""
+
+    image: np.ndarray
+    """[3, H, W] uint8, RGB, contiguous."""
+    boxes_xyxy_px: np.ndarray
+    """[N, 4] float32, pixels of the network input. Training boxes only: crowd regions are left out."""
+    labels: np.ndarray
+    """[N] int64."""
+    image_index: int
+    """Row of the index; for a mosaic, of the picture that the position stands for."""
+    epoch: int = 0
+    letterbox: Letterbox | None = None
+    """Set for evaluation samples."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Batch:
+    """The images of one forward pass on one replica: m images, t boxes in all."""
+
+    images: Tensor
+    """[m, 3, H, W] uint8, RGB."""
+    boxes_xyxy_px: Tensor
+    """[t, 4] float32."""
+    labels: Tensor
+    """[t] int64."""
+    sample_of_box: Tensor
+    """[t] int64 in 0..m-1, ascending."""
+    image_indices: Tensor
+    """[m] int64, rows of the index (on the CPU)."""
+    epoch: int = 0
+    letterboxes: tuple[Letterbox, ...] = ()
+    """m of them for evaluation batches, none for training."""
+
+    @property
+    def num_images(self) -> int:
+        return self.images.shape[0]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch with images and boxes on ``device`` (asynchronous from pinned memory)."""
+        return Batch(
+            images=self.images.to(device, non_blocking=True),
+            boxes_xyxy_px=self.boxes_xyxy_px.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            sample_of_box=self.sample_of_box.to(device, non_blocking=True),
+            image_indices=self.image_indices,
+            epoch=self.epoch,
+            letterboxes=self.letterboxes,
+        )
+
+    def pin_memory(self) -> Batch:
+        """The same batch in page-locked memory (called by torch's DataLoader)."""
+        return Batch(
+            images=self.images.pin_memory(),
+            boxes_xyxy_px=self.boxes_xyxy_px.pin_memory(),
+            labels=self.labels.pin_memory(),
+            sample_of_box=self.sample_of_box.pin_memory(),
+            image_indices=self.image_indices,
+            epoch=self.epoch,
+            letterboxes=self.letterboxes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DenseOutput:
+    """What an anchor-free detector says at A places of m images, before any threshold."""
+
+    box_raw: Tensor
+    """[m, A, 4], the family's own encoding."""
+    boxes_xyxy_px: Tensor
+    """[m, A, 4] float32 at least, decoded, pixels of the network input, differentiable."""
+    objectness_logits: Tensor | None
+    """[m, A], or None in families without objectness."""
+    class_logits: Tensor
+    """[m, A, c]."""
+    grid_xy: Tensor
+    """[A, 2] column and row of the cell within its level."""
+    stride_px: Tensor
+    """[A]."""
+
+    def scores(self) -> Tensor:
+        """[m, A, c] float32 in 0..1: class probability, times objectness where there is one."""
+        scores = self.class_logits.float().sigmoid()
+        if self.objectness_logits is not None:
+            scores = scores * self.objectness_logits.float().sigmoid().unsqueeze(-1)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """Sums over the micro-batch and what they are to be divided by, never a mean.
+
+    The gradient of an update is that of ``sum of terms / max(sum of denominators, 1)`` over all micro-batches and
+    replicas of the window, so neither may be normalised here.
+    """
+
+    terms: Mapping[str, Tensor]
+    """Scalar tensors with graph, gains applied. Every term depends on the network's output even when it is 0."""
+    denominator: Tensor
+    """Scalar, float32 or wider, detached, not clamped: what was supervised (for YOLOX, the number of positives)."""
+
+    def total(self) -> Tensor:
+        """Scalar: the sum of the terms."""
+        return torch.stack([term.float() if term.dtype != torch.float64 else term for term in self.terms.values()]).sum()
+
+
+class Criterion(Protocol):
+    """A detection loss."""
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of all terms that it may ever return, in order."""
+        ...
+
+    def __call__(self, output: DenseOutput, batch: Batch) -> LossSums: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Detections:
+    """What was found in one picture: k boxes, best first."""
+
+    boxes_xyxy_px: np.ndarray
+    """[k, 4] float32, pixels of the *original* picture."""
+    scores: np.ndarray
+    """[k] float32 in 0..1."""
+    labels: np.ndarray
+    """[k] int64, 0..c-1."""
+    image_index: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateRecord:
+    """One attempted update. Sums run over all replicas."""
+
+    update: int
+    """Number of the attempt, from 1."""
+    epoch: int
+    """0-based epoch of the window's last micro-batch."""
+    first_micro_batch: int
+    """0-based in the run."""
+    last_micro_batch: int
+    images: int
+    objects: int
+    denominator: float
+    provisional: float
+    factor: float
+    losses: Mapping[str, float]
+    """Window totals over the window's clamped denominator: the loss that was optimised."""
+    grad_norm: float
+    """Global L2 norm before clipping."""
+    clip_coefficient: float
+    """1.0 when nothing was clipped."""
+    scaler_scale: float
+    """1.0 without a scaler."""
+    applied: bool
+    lr: Mapping[str, float]
+    """By parameter group."""
+    weight_decay: Mapping[str, float]
+    momentum: float
+    ema_decay: float
+    images_seen: int
+    """Counter after this attempt."""
+    images_applied: int
+    images_dropped: int
+    updates_applied: int
+    updates_skipped: int
+    images_per_s: float
+    peak_memory_mib: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochRecord:
+    """One finished epoch."""
+
+    epoch: int
+    """0-based."""
+    images: int
+    """Images that went through the network in this epoch."""
+    distinct_images: int
+    """Different rows of the training index among them."""
+    images_dropped: int
+    updates_applied: int
+    updates_skipped: int
+    losses: Mapping[str, float]
+    """Sum of the epoch's window totals over the sum of its denominators."""
+    lr: Mapping[str, float]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Validation metrics (AP, AP50 ...); empty in an epoch without validation."""
+    is_best: bool = False
+    train_s: float
+    val_s: float
+    images_per_s: float
+    peak_memory_mib: float
+
+
+class Observer(Protocol):
+    """Somebody who follows a run: records, console, plots. Calls arrive in the training process, in order."""
+
+    def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None: ...
+
+    def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None: ...
+
+    def on_update(self, record: UpdateRecord) -> None: ...
+
+    def on_epoch(self, record: EpochRecord) -> None: ...
+
+    def on_checkpoint(self, path: Path, micro_batches_done: int) -> None: ...
+
+    def on_message(self, message: str) -> None: ...
+
+    def on_run_end(self) -> None: ...
