@@ -221,7 +221,9 @@ class LossSums:
 
     def total(self) -> Tensor:
         """Scalar: the sum of the terms."""
-        return torch.stack([term.float() if term.dtype != torch.float64 else term for term in self.terms.values()]).sum()
+        return torch.stack(
+            [term.float() if term.dtype != torch.float64 else term for term in self.terms.values()]
+        ).sum()
 
 
 class Criterion(Protocol):
@@ -246,6 +248,23 @@ class Detections:
     labels: np.ndarray
     """[k] int64, 0..c-1."""
     image_index: int
+
+
+METRIC_NAMES = (
+    "AP",
+    "AP50",
+    "AP75",
+    "AP_small",
+    "AP_medium",
+    "AP_large",
+    "AR_1",
+    "AR_10",
+    "AR_max",
+    "AR_small",
+    "AR_medium",
+    "AR_large",
+)
+"""The twelve COCO numbers, in the order in which they are reported everywhere."""
 
 
 @dataclass(frozen=True, kw_only=True)

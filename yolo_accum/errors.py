@@ -13,3 +13,16 @@ class TrainingError(RuntimeError):
 
     The message says what happened, where, and which checkpoint is the last good one.
     """
+
+
+class Interrupted(Exception):  # noqa: N818 - a request, not an error
+    """Somebody asked the run to end; it did so at a window's end, with its state saved.
+
+    Args:
+        signal_number: SIGINT or SIGTERM; the command line exits with 128 + this number.
+        message: where the state lies and how to go on.
+    """
+
+    def __init__(self, signal_number: int, message: str) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number

@@ -34,7 +34,8 @@ class DataConfig:
     """Which pictures, at which size."""
 
     data: str | None = None
-    """Data set: a data YAML, or a COCO JSON of the training split (of the split to evaluate for `val`). Without it the embedded default set is used."""
+    """Data set: a data YAML, or the COCO JSON of the training split (for `val`, of the split to evaluate).
+    Without it the embedded default set is used."""
     val_data: str | None = None
     """COCO JSON of the validation split, when --data is a COCO JSON."""
     images: str | None = None
@@ -47,7 +48,12 @@ class DataConfig:
     """Loader processes; by default one a core, at most 8."""
 
     def __post_init__(self) -> None:
-        _check("imgsz", self.imgsz, self.imgsz >= 32 and self.imgsz % 32 == 0, "a positive multiple of 32 is needed")
+        _check(
+            "imgsz",
+            self.imgsz,
+            self.imgsz >= 32 and self.imgsz % 32 == 0,
+            "a positive multiple of 32 is needed",
+        )
         if self.workers is not None:
             _check_at_least(self, 0, "workers")
 
@@ -101,7 +107,8 @@ class ModelConfig:
     """Which network, from which weights."""
 
     model: str | None = None
-    """Network: yolox_nano, yolox_tiny, yolox_s, yolox_m, yolox_l or yolox_x. By default that of --weights, else yolox_nano."""
+    """Network: yolox_nano, yolox_tiny, yolox_s, yolox_m, yolox_l or yolox_x.
+    By default that of --weights, else yolox_nano."""
     weights: str | None = None
     """Weights to start from: .pth, .pt or .safetensors."""
     freeze: tuple[str, ...] = ()
@@ -216,7 +223,8 @@ class RunConfig:
     device: str = "auto"
     """auto, cpu, cuda, or the number of a GPU."""
     amp: Literal["auto", "fp16", "bf16", "off"] = "auto"
-    """Mixed precision. auto: fp16 with a gradient scaler on CUDA; on a CPU bf16 if a short measurement finds it faster."""
+    """Mixed precision. auto: fp16 with a gradient scaler on CUDA; on a CPU bf16 if a short measurement finds it
+    faster."""
     channels_last: bool | None = None
     """Memory format of the images and weights; by default wherever it is known to pay."""
     threads: int | None = None

@@ -1,0 +1,207 @@
+"""Which micro-batches make which update: a pure function of integers, known and printable before training.
+
+Words: a *micro-batch* is what one forward pass takes (over all replicas); a *window* is the run of micro-batches whose
+gradients share one optimizer *update*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from yolo_accum.errors import UserError
+
+Tail = Literal["step", "carry", "drop"]
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Images ``start..stop-1`` of an epoch's order."""
+
+    index: int
+    """0-based in the run."""
+    epoch: int
+    start: int
+    stop: int
+
+    @property
+    def num_images(self) -> int:
+        return self.stop - self.start
+
+    def share(self, replica: int, num_replicas: int) -> range:
+        """Positions that one replica takes: contiguous, none twice, none padded, sizes differing by one at most."""
+        base, extra = divmod(self.num_images, num_replicas)
+        first = self.start + replica * base + min(replica, extra)
+        return range(first, first + base + (replica < extra))
+
+
+@dataclass(frozen=True)
+class Window:
+    """The micro-batches of one update, or of one counted drop."""
+
+    micro_batches: tuple[MicroBatch, ...]
+    dropped: bool = False
+
+    @property
+    def num_images(self) -> int:
+        return sum(micro_batch.num_images for micro_batch in self.micro_batches)
+
+    @property
+    def first(self) -> MicroBatch:
+        return self.micro_batches[0]
+
+    @property
+    def last(self) -> MicroBatch:
+        return self.micro_batches[-1]
+
+    def __len__(self) -> int:
+        return len(self.micro_batches)
+
+
+def nominal_window_length(batch: int, nbs: int) -> int:
+    """Micro-batches of a full window, before it is capped by the length of the run. Half-to-even rounding."""
+    return max(1, round(nbs / batch))
+
+
+def exact_batches(batch: int, nbs: int) -> tuple[int, ...]:
+    """The nearest values to ``batch``, below and above, whose full window holds exactly ``nbs`` images."""
+    small = [value for value in range(1, math.isqrt(nbs) + 1) if nbs % value == 0]
+    divisors = sorted({*small, *(nbs // value for value in small)})
+    below = [value for value in divisors if value <= batch]
+    above = [value for value in divisors if value >= batch]
+    return tuple(sorted({*below[-1:], *above[:1]}))
+
+
+def scaled_weight_decay(weight_decay: float, batch: int, nbs: int) -> float:
+    """Decay in force: scaled by the images of a full window over the nominal batch, 1 when they agree."""
+    return weight_decay * batch * nominal_window_length(batch, nbs) / nbs
+
+
+def check_divisible(batch: int, num_replicas: int) -> None:
+    """Raises:
+    UserError: the micro-batch does not divide over the replicas; names the two nearest values.
+    """
+    if batch % num_replicas:
+        below = batch // num_replicas * num_replicas
+        nearest = f"{below} or {below + num_replicas}" if below else f"{num_replicas}"
+        raise UserError(
+            f"--batch {batch} is the micro-batch over all replicas and does not divide by {num_replicas} replicas; "
+            f"use {nearest}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The windows of a run.
+
+    Raises:
+        UserError: no images, or a tail that would drop every window.
+    """
+
+    num_images: int
+    """Of one epoch."""
+    epochs: int
+    batch: int
+    nbs: int
+    warmup_epochs: float = 3.0
+    ramp: bool = True
+    tail: Tail = "step"
+    start_epoch: int = 0
+    """Where a resumed run goes on; the first window begins at this image of this epoch."""
+    start_position: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_images < 1:
+            raise UserError("the training set holds no images")
+        if self.tail == "drop" and self.start_epoch == 0 and all(window.dropped for window in self.windows()):
+            raise UserError(
+                f"--tail drop would drop every micro-batch: an epoch has {self.micro_batches_per_epoch} of them and "
+                f"a window {self.window_length_nominal}; use --tail step or carry, a larger --batch or a smaller --nbs"
+            )
+
+    @property
+    def micro_batches_per_epoch(self) -> int:
+        return -(-self.num_images // self.batch)
+
+    @property
+    def num_micro_batches(self) -> int:
+        """Of the whole run."""
+        return self.micro_batches_per_epoch * self.epochs
+
+    @property
+    def window_length_nominal(self) -> int:
+        """K of a full window, capped at the micro-batches of the run."""
+        return min(nominal_window_length(self.batch, self.nbs), self.num_micro_batches)
+
+    @property
+    def warmup_micro_batches(self) -> int:
+        return max(0, round(min(self.warmup_epochs, self.epochs - 1) * self.micro_batches_per_epoch))
+
+    @property
+    def warmup_images(self) -> int:
+        """The same warm-up counted in images: what learning rate and momentum follow."""
+        return max(0, round(min(self.warmup_epochs, self.epochs - 1) * self.num_images))
+
+    @property
+    def start_micro_batch(self) -> int:
+        """0-based number of the first micro-batch. Counted back from the epoch's end, so that it also holds when a
+        resumed run cuts the rest of an epoch into micro-batches of another size."""
+        remaining = -(-(self.num_images - self.start_position) // self.batch)
+        return (self.start_epoch + 1) * self.micro_batches_per_epoch - remaining
+
+    def window_length(self, micro_batch: int) -> int:
+        """K in force at a micro-batch: ramps from 1 while the run warms up."""
+        nw = self.warmup_micro_batches
+        if self.ramp and nw > 0 and micro_batch <= nw:
+            return max(1, round(1 + (self.window_length_nominal - 1) * micro_batch / nw))
+        return self.window_length_nominal
+
+    def _closings(self) -> Iterator[tuple[int, int, bool]]:
+        """First and last micro-batch of every window, and whether it is dropped."""
+        nb = self.micro_batches_per_epoch
+        first, total = self.start_micro_batch, self.num_micro_batches
+        while first < total:
+            epoch_end = first // nb * nb + nb - 1
+            limit = total - 1 if self.tail == "carry" else epoch_end
+            last = first
+            while last < limit and last - first + 1 < self.window_length(last):
+                last += 1
+            closed = last - first + 1 >= self.window_length(last)
+            yield first, last, self.tail == "drop" and not closed
+            first = last + 1
+
+    def micro_batch(self, index: int) -> MicroBatch:
+        """Micro-batch number ``index`` (0-based in the run)."""
+        nb = self.micro_batches_per_epoch
+        epoch, in_epoch = divmod(index, nb)
+        offset = 0
+        if epoch == self.start_epoch and self.start_position:
+            in_epoch = index - self.start_micro_batch
+            offset = self.start_position
+        start = offset + in_epoch * self.batch
+        return MicroBatch(index, epoch, start, min(start + self.batch, self.num_images))
+
+    def windows(self) -> Iterator[Window]:
+        """All windows from the start on, dropped ones included: every micro-batch lies in exactly one."""
+        for first, last, dropped in self._closings():
+            yield Window(tuple(self.micro_batch(index) for index in range(first, last + 1)), dropped)
+
+    @cached_property
+    def num_updates(self) -> int:
+        """Updates that will be attempted from the start on."""
+        return sum(not dropped for _, _, dropped in self._closings())
+
+    @cached_property
+    def num_images_dropped(self) -> int:
+        return sum(window.num_images for window in self.windows() if window.dropped) if self.tail == "drop" else 0
+
+    @property
+    def updates_per_epoch(self) -> float:
+        """Updates of an epoch after warm-up (``carry``: on average)."""
+        nb, k = self.micro_batches_per_epoch, self.window_length_nominal
+        if self.tail == "carry":
+            return nb / k
+        return float(-(-nb // k)) if self.tail == "step" else float(nb // k)
