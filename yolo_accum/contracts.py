@@ -132,6 +132,8 @@ class Sample:
     epoch: int = 0
     letterbox: Letterbox | None = None
     """Set for evaluation samples."""
+    problems: tuple[str, ...] = ()
+    """Pictures that could not be used, one sentence each; their place is grey and without boxes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,6 +153,8 @@ class Batch:
     epoch: int = 0
     letterboxes: tuple[Letterbox, ...] = ()
     """m of them for evaluation batches, none for training."""
+    problems: tuple[str, ...] = ()
+    """Those of the samples, in order; the same picture may come up again in a later batch."""
 
     @property
     def num_images(self) -> int:
@@ -166,6 +170,7 @@ class Batch:
             image_indices=self.image_indices,
             epoch=self.epoch,
             letterboxes=self.letterboxes,
+            problems=self.problems,
         )
 
     def pin_memory(self) -> Batch:
@@ -178,6 +183,7 @@ class Batch:
             image_indices=self.image_indices,
             epoch=self.epoch,
             letterboxes=self.letterboxes,
+            problems=self.problems,
         )
 
 
