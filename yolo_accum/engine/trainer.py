@@ -152,7 +152,7 @@ class Trainer:
         for observer in self.observers:
             observer.on_run_start(plan.num_micro_batches, plan.epochs, plan.start_micro_batch)
         stopped_early = False
-        self._epoch_sums.start_s = self._saved_s = time.perf_counter()
+        self._saved_s = time.perf_counter()
         with StopRequest() as stop:
             for finished in self.loop.run(batches, self.state):
                 self._after_window(finished)
