@@ -103,9 +103,7 @@ def _write_set(folder: Path, progress: Callable[[int, int], None]) -> None:
                 )
             done += 1
             progress(done, total)
-        categories = [
-            {"id": number, "name": name} for number, name in zip(CATEGORY_IDS, CLASS_NAMES, strict=True)
-        ]
+        categories = [{"id": number, "name": name} for number, name in zip(CATEGORY_IDS, CLASS_NAMES, strict=True)]
         text = json.dumps({"images": images, "annotations": annotations, "categories": categories})
         (folder / f"{split}.json").write_text(text, encoding="utf-8")
     (folder / _DATA_YAML_NAME).write_text(_DATA_YAML, encoding="utf-8")

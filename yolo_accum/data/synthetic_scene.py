@@ -97,9 +97,7 @@ def _place_objects(rng: np.random.Generator, width_px: int, height_px: int) -> l
     return objects
 
 
-def _without_hidden(
-    objects: list[_Object], width_px: int, height_px: int
-) -> tuple[list[_Object], list[np.ndarray]]:
+def _without_hidden(objects: list[_Object], width_px: int, height_px: int) -> tuple[list[_Object], list[np.ndarray]]:
     """Objects in drawing order without those that later ones hide, and the visible mask of each."""
     kept: list[_Object] = []
     visible: list[np.ndarray] = []

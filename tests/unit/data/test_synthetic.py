@@ -28,9 +28,7 @@ def test_has_the_promised_splits_sizes_and_classes(shapes: Path) -> None:
     for split, num_images in (("train", 400), ("val", 100)):
         description = _load(shapes, split)
         assert len(description["images"]) == num_images
-        assert all(
-            256 <= image[side] <= 320 for image in description["images"] for side in ("width", "height")
-        )
+        assert all(256 <= image[side] <= 320 for image in description["images"] for side in ("width", "height"))
         assert [(c["id"], c["name"]) for c in description["categories"]] == list(
             zip(CATEGORY_IDS, CLASS_NAMES, strict=True)
         )
