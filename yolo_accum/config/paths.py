@@ -19,4 +19,6 @@ def cfg_folder() -> Path:
     for folder in (PACKAGE / "cfg", PACKAGE.parent / "cfg"):
         if (folder / "train").is_dir():
             return folder
-    raise FileNotFoundError(2, "the cfg folder of yolo_accum is missing; install the package again", str(PACKAGE / "cfg"))
+    raise FileNotFoundError(
+        2, "the cfg folder of yolo_accum is missing; install the package again", str(PACKAGE / "cfg")
+    )

@@ -263,3 +263,23 @@ class TrainConfig:
     loss: LossConfig
     eval: EvalConfig
     run: RunConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartConfig:
+    """Where a training starts from."""
+
+    recipe: str | None = None
+    """YAML file with options, or the name of one under cfg/train; the command line goes before it."""
+    resume: str | None = None
+    """Run folder to go on with, at its last saved update."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputConfig:
+    """What is printed."""
+
+    json: bool = False
+    """Print the result as one JSON object on standard output; messages go to standard error."""
+    debug: bool = False
+    """Show the traceback of an error."""

@@ -1,0 +1,63 @@
+"""The declarations as a list."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_type_hints
+
+from yolo_accum.config.options import closest, declared_options, title
+from yolo_accum.config.schema import (
+    AccumulationConfig,
+    ModelConfig,
+    OptimConfig,
+    OutputConfig,
+    StartConfig,
+    TrainConfig,
+)
+
+ALL_CLASSES = (*get_type_hints(TrainConfig).values(), StartConfig, OutputConfig)
+
+
+def test_an_option_knows_its_flag_default_help_and_what_is_allowed() -> None:
+    options = {option.name: option for option in declared_options(AccumulationConfig)}
+
+    assert list(options) == ["batch", "nbs", "ramp", "tail"]
+    assert (options["batch"].flag, options["batch"].default, options["batch"].allowed) == (
+        "--batch",
+        8,
+        "a whole number",
+    )
+    assert options["batch"].help == "Images of one micro-batch over all replicas."
+    assert options["tail"].choices == ("step", "carry", "drop")
+    assert options["tail"].allowed == "one of step, carry, drop"
+    assert options["ramp"].is_switch and options["ramp"].default_text == "true"
+
+
+def test_optional_and_list_types_are_seen_through() -> None:
+    lr0 = next(option for option in declared_options(OptimConfig) if option.name == "lr0")
+    freeze = next(option for option in declared_options(ModelConfig) if option.name == "freeze")
+
+    assert lr0.kind is float and lr0.allowed == "a number" and lr0.default_text == ""
+    assert freeze.is_list and freeze.default_text == ""
+
+
+def test_every_option_has_a_help_text_and_a_known_type() -> None:
+    for config_class in ALL_CLASSES:
+        for option in declared_options(config_class):
+            assert option.help.endswith("."), option.name
+            assert option.allowed, option.name
+
+
+def test_names_are_unique_over_all_groups_because_they_are_flat_on_the_command_line() -> None:
+    names = [field.name for config_class in ALL_CLASSES for field in fields(config_class)]
+
+    assert len(names) == len(set(names))
+
+
+def test_headlines_are_the_first_sentence() -> None:
+    assert title(AccumulationConfig) == "How the images of an update are cut into micro-batches"
+
+
+def test_the_closest_word_is_suggested_and_a_far_one_is_not() -> None:
+    assert closest("--batchsize", ["--batch", "--nbs"]) == " (did you mean --batch?)"
+    assert closest("--zzz", ["--batch", "--nbs"]) == ""
