@@ -1,0 +1,122 @@
+"""Mosaics and single pictures as training scenes, each picture warped once, straight to its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from yolo_accum.config.schema import AugmentConfig
+from yolo_accum.contracts import PAD_VALUE
+from yolo_accum.data.geometry import Warp, paste, transform_boxes, visible_boxes
+
+NUM_TILES = 4
+
+_TILE_CORNERS = np.array([[-1, -1], [0, -1], [-1, 0], [0, 0]])
+"""[4, 2]: where a tile's left top corner lies from the common corner, in sides of the tile."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Picture:
+    """A training picture with its boxes, both before any augmentation."""
+
+    image: np.ndarray | None
+    """[h, w, 3] uint8, RGB, of any size (the whole picture is meant); None where it could not be read."""
+    width_px: int
+    """Of the original, the unit of the boxes."""
+    height_px: int
+    boxes_xyxy_px: np.ndarray
+    """[N, 4] float64."""
+    labels: np.ndarray
+    """[N]."""
+
+    @property
+    def size_px(self) -> np.ndarray:
+        """[2]: width and height of the original."""
+        return np.array([self.width_px, self.height_px], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What a training sample shows."""
+
+    image: np.ndarray
+    """[S, S, 3] uint8, RGB."""
+    boxes_xyxy_px: np.ndarray
+    """[N, 4] float32."""
+    labels: np.ndarray
+    """[N] int64."""
+
+
+def mosaic_closed(epoch: int, num_epochs: int, close_mosaic: int) -> bool:
+    """Whether an epoch (0-based) is one of the last ones, which show whole pictures: at most half of all.
+
+    Source: Ge et al. 2021, arXiv:2107.08430, section 2.1.
+    """
+    return epoch >= num_epochs - min(close_mosaic, num_epochs // 2)
+
+
+def mosaic_scene(
+    pictures: Sequence[Picture], warp: Warp, size_px: int, config: AugmentConfig, rng: np.random.Generator
+) -> Scene:
+    """Four pictures round a common corner, each at its letterbox scale, warped as a whole.
+
+    Unwarped, the common corner lies anywhere in the middle square of a canvas of twice the side, as in YOLOv4's
+    mosaic; that canvas is never made.
+
+    Args:
+        pictures: left top, right top, left bottom, right bottom.
+        rng: two draws, for the common corner.
+    Source: Bochkovskiy et al. 2020, arXiv:2004.10934, section 3.3.
+    """
+    corner_px = warp.linear @ rng.uniform(-size_px / 2, size_px / 2, size=2) + size_px / 2 + warp.shift_px
+    scales = [size_px / picture.size_px.max() for picture in pictures]
+    affines = [
+        warp.place(scale, tile * scale * picture.size_px, corner_px, size_px)
+        for scale, tile, picture in zip(scales, _TILE_CORNERS, pictures, strict=True)
+    ]
+    return _draw(pictures, affines, size_px, config)
+
+
+def single_scene(picture: Picture, warp: Warp, size_px: int, config: AugmentConfig) -> Scene:
+    """One picture, letterboxed at the top left as in evaluation and warped about its own centre."""
+    scale = size_px / picture.size_px.max()
+    centre_px = scale * picture.size_px / 2
+    affine = warp.place(scale, -centre_px, centre_px + warp.shift_px, size_px)
+    return _draw([picture], [affine], size_px, config)
+
+
+def blend(scene: Scene, other: Scene, share: float) -> Scene:
+    """Both scenes through one another, the first with the given share; the boxes of both count fully.
+
+    Source: Zhang et al. 2018, arXiv:1710.09412; for detection Zhang et al. 2019, arXiv:1902.04103, section 3.1.
+    """
+    return Scene(
+        cv2.addWeighted(scene.image, share, other.image, 1 - share, 0),
+        np.concatenate([scene.boxes_xyxy_px, other.boxes_xyxy_px]),
+        np.concatenate([scene.labels, other.labels]),
+    )
+
+
+def _draw(pictures: Sequence[Picture], affines: Sequence[np.ndarray], size_px: int, config: AugmentConfig) -> Scene:
+    """Draw every picture by its map from original to output pixels."""
+    canvas = np.full((size_px, size_px, 3), PAD_VALUE, dtype=np.uint8)
+    mapped, unwarped_sides_px, labels = [], [], []
+    for picture, affine in zip(pictures, affines, strict=True):
+        if picture.image is None:
+            continue
+        from_image = affine.copy()
+        from_image[:, :2] *= picture.size_px / picture.image.shape[1::-1]
+        paste(canvas, picture.image, from_image)
+        boxes = picture.boxes_xyxy_px
+        mapped.append(transform_boxes(boxes, affine))
+        unwarped_sides_px.append((boxes[:, 2:] - boxes[:, :2]) * (size_px / picture.size_px.max()))
+        labels.append(picture.labels)
+    if not mapped:
+        return Scene(canvas, np.zeros((0, 4), dtype=np.float32), np.zeros(0, dtype=np.int64))
+    # An object that the plain letterbox shows smaller than the limit is a small object, not a cut one: it stays.
+    min_sides_px = np.minimum(np.concatenate(unwarped_sides_px), config.min_box_px)
+    boxes, keep = visible_boxes(np.concatenate(mapped), size_px, config.min_visible, min_sides_px)
+    return Scene(canvas, boxes[keep], np.concatenate(labels)[keep].astype(np.int64))
