@@ -1,0 +1,8 @@
+"""`python -m yolo_accum VERB ...`."""
+
+import sys
+
+from yolo_accum.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""`yolo-accum VERB ...`: finds the verb, runs it, and turns its outcome into output and an exit code.
+
+A verb is a module of this package with ``run(argv) -> int | Mapping``: an exit code, or the result that ``--json``
+prints. A result with ``ok: False`` is a check that did not hold. Only the module of the verb is imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import NoReturn
+
+import yolo_accum
+from yolo_accum.cli.failures import BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure
+from yolo_accum.cli.output import to_json
+from yolo_accum.config.options import closest
+from yolo_accum.errors import UserError
+
+VERBS = {
+    "train": "train a detector; without options on the embedded data set",
+    "val": "measure a detector on a validation split: the COCO numbers",
+    "predict": "detect objects in your pictures",
+}
+"""Module of this package, and what it does in one line."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb.
+
+    Args:
+        argv: the words after the program's name; those of the process by default.
+    Returns:
+        The exit code: 0 done, 1 a check did not hold, 2 bad input, 3 training failed, 130 or 143 interrupted.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _exit_code(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _exit_code(words: list[str]) -> int:
+    """Run a verb and tell what went wrong, if something did."""
+    try:
+        with _sigterm_unwinds():
+            return _run(words)
+    except BrokenPipeError:
+        raise
+    except SystemExit as ending:  # --help and SIGTERM
+        return ending.code if isinstance(ending.code, int) else DONE
+    except (Exception, KeyboardInterrupt) as error:
+        code, sentence = describe_failure(error)
+        if _is_on("debug", words):
+            traceback.print_exception(error)
+        print(sentence, file=sys.stderr)
+        return code
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return DONE
+    if words[0] == "--version":
+        print(yolo_accum.__version__)
+        return DONE
+    verb, *rest = words
+    if verb not in VERBS:
+        raise UserError(f"{verb}: there is no such verb{closest(verb, VERBS)}; there are: {', '.join(VERBS)}")
+    if not _is_on("json", rest):
+        outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
+    else:
+        with contextlib.redirect_stdout(sys.stderr):
+            outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
+        if isinstance(outcome, Mapping):
+            print(to_json(outcome))
+    if isinstance(outcome, Mapping):
+        return CHECK_FAILED if outcome.get("ok") is False else DONE
+    return int(outcome)
+
+
+def _overview() -> str:
+    lines = [
+        "usage: yolo-accum VERB [--option value ...]",
+        "",
+        "Trains object detectors; gradient accumulation is planned, exact and recorded.",
+        "",
+        *(f"  {verb:<10}{text}" for verb, text in VERBS.items()),
+        "",
+        "yolo-accum VERB --help lists the options of a verb.",
+    ]
+    return "\n".join(lines)
+
+
+def _is_on(name: str, words: Sequence[str]) -> bool:
+    """Whether a switch is on; asked where the verb's own parser has not read the words, or has failed on them."""
+    on = False
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        flag, equals, value = word.partition("=")
+        if flag == f"--{name}":
+            on = (value if equals else following).lower() not in ("false", "no")
+        elif word == f"--no-{name}":
+            on = False
+    return on
+
+
+@contextlib.contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """SIGTERM ends the program through its ``finally`` clauses: worker processes stop, the terminal is put in order."""
+
+    def unwind(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    try:
+        previous = signal.signal(signal.SIGTERM, unwind)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
