@@ -86,12 +86,7 @@ class Console:
             self._bars = _bars(self.terminal)
             self._epoch_task = self._bars.add_task("epoch", total=self._per_epoch)
             self._run_task = self._bars.add_task("run", total=num_micro_batches, completed=start_micro_batch)
-            self._live = Live(
-                get_renderable=lambda: rich.console.Group(self._bars, Text(self._state())),
-                console=self.terminal,
-                refresh_per_second=REFRESHES_PER_S,
-                transient=True,
-            )
+            self._live = self._display(lambda: rich.console.Group(self._bars, Text(self._state())))
             self._live.start()
 
     def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None:
@@ -151,7 +146,8 @@ class Console:
             if self._live is not None:
                 bars = self._bars
             elif self.terminal.is_terminal:
-                bars = stack.enter_context(_bars(self.terminal))
+                bars = _bars(self.terminal)
+                stack.enter_context(self._display(lambda: bars))
             else:
                 yield lambda done: None
                 return
@@ -205,6 +201,10 @@ class Console:
 
     def _print(self, line: str) -> None:
         self.terminal.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _display(self, content: Callable[[], rich.console.RenderableType]) -> Live:
+        """A part of the terminal that is redrawn in place, below what is printed, and taken away at its end."""
+        return Live(get_renderable=content, console=self.terminal, refresh_per_second=REFRESHES_PER_S, transient=True)
 
     def _close_live(self) -> None:
         if self._live is not None:
