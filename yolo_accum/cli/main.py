@@ -1,34 +1,49 @@
 """`yolo-accum VERB ...`: finds the verb, runs it, and turns its outcome into output and an exit code.
 
 A verb is a module of this package with ``run(argv) -> int | Mapping``: an exit code, or the result that ``--json``
-prints. A result with ``ok: False`` is a check that did not hold. Only the module of the verb is imported.
+prints. A result with ``ok: False`` is a check that did not hold. The options are read here first, so that a wrong one
+or ``--help`` is answered at once; then the module of the verb, and no other, is imported.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
 import yolo_accum
 from yolo_accum.cli.failures import BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure
 from yolo_accum.cli.output import to_json
+from yolo_accum.config.arguments import parse_predict, parse_train, parse_val
 from yolo_accum.config.options import closest
 from yolo_accum.errors import UserError
 
+
+class Arguments(Protocol):
+    """What the options of every verb have in common."""
+
+    @property
+    def json(self) -> bool: ...
+
+
+class Verb(NamedTuple):
+    """A module of this package, by what it does and what it understands."""
+
+    summary: str
+    parse: Callable[[Sequence[str]], Arguments]
+
+
 VERBS = {
-    "train": "train a detector; without options on the embedded data set",
-    "val": "measure a detector on a validation split: the COCO numbers",
-    "predict": "detect objects in your pictures",
+    "train": Verb("train a detector; without options on the embedded data set", parse_train),
+    "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
+    "predict": Verb("detect objects in your pictures", parse_predict),
 }
-"""Module of this package, and what it does in one line."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +76,7 @@ def _exit_code(words: list[str]) -> int:
         return ending.code if isinstance(ending.code, int) else DONE
     except (Exception, KeyboardInterrupt) as error:
         code, sentence = describe_failure(error)
-        if _is_on("debug", words):
+        if any(word.partition("=")[0] == "--debug" for word in words):
             traceback.print_exception(error)
         print(sentence, file=sys.stderr)
         return code
@@ -77,16 +92,14 @@ def _run(words: list[str]) -> int:
     verb, *rest = words
     if verb not in VERBS:
         raise UserError(f"{verb}: there is no such verb{closest(verb, VERBS)}; there are: {', '.join(VERBS)}")
-    if not _is_on("json", rest):
+    as_json = VERBS[verb].parse(rest).json
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
-    else:
-        with contextlib.redirect_stdout(sys.stderr):
-            outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
-        if isinstance(outcome, Mapping):
-            print(to_json(outcome))
-    if isinstance(outcome, Mapping):
-        return CHECK_FAILED if outcome.get("ok") is False else DONE
-    return int(outcome)
+    if not isinstance(outcome, Mapping):
+        return int(outcome)
+    if as_json:
+        print(to_json(outcome))
+    return CHECK_FAILED if outcome.get("ok") is False else DONE
 
 
 def _overview() -> str:
@@ -95,23 +108,11 @@ def _overview() -> str:
         "",
         "Trains object detectors; gradient accumulation is planned, exact and recorded.",
         "",
-        *(f"  {verb:<10}{text}" for verb, text in VERBS.items()),
+        *(f"  {name:<10}{verb.summary}" for name, verb in VERBS.items()),
         "",
         "yolo-accum VERB --help lists the options of a verb.",
     ]
     return "\n".join(lines)
-
-
-def _is_on(name: str, words: Sequence[str]) -> bool:
-    """Whether a switch is on; asked where the verb's own parser has not read the words, or has failed on them."""
-    on = False
-    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        flag, equals, value = word.partition("=")
-        if flag == f"--{name}":
-            on = (value if equals else following).lower() not in ("false", "no")
-        elif word == f"--no-{name}":
-            on = False
-    return on
 
 
 @contextlib.contextmanager

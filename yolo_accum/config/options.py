@@ -100,5 +100,5 @@ def _attribute_docstrings(config_class: type) -> dict[str, str]:
             and isinstance(below, ast.Expr)
             and isinstance(below.value, ast.Constant)
         ):
-            texts[attribute.target.id] = str(below.value.value)
+            texts[attribute.target.id] = " ".join(str(below.value.value).split())
     return texts
