@@ -19,13 +19,13 @@ EVAL_OPTIONS: dict[type, tuple[str, ...]] = {
     DataConfig: ("data", "images", "imgsz", "workers"),
     ModelConfig: ("model", "weights"),
     EvalConfig: ("conf", "iou", "max_det", "evaluator", "val_batch"),
-    RunConfig: ("device", "amp", "channels_last", "threads", "project", "name", "plots"),
+    RunConfig: ("device", "channels_last", "threads", "project", "name", "plots"),
 }
 PREDICT_OPTIONS: dict[type, tuple[str, ...]] = {
     DataConfig: ("imgsz",),
     ModelConfig: ("model", "weights"),
     EvalConfig: ("conf", "iou", "max_det", "val_batch"),
-    RunConfig: ("device", "amp", "channels_last", "threads", "project", "name"),
+    RunConfig: ("device", "channels_last", "threads", "project", "name"),
 }
 VAL_DEFAULTS: dict[str, object] = {"project": "runs/val"}
 PREDICT_DEFAULTS: dict[str, object] = {"project": "runs/predict", "conf": 0.25}

@@ -26,7 +26,8 @@ from yolo_accum.model.yolox import YOLOX
 
 FORMAT = "yolo-accum"
 """Value of the key ``format`` in our own checkpoints, and of the metadata ``format`` of our safetensors files. Such a
-file holds the (averaged) weights under ``model``, RGB 0..1, and ``class_names`` (JSON text in safetensors)."""
+file holds the (averaged) weights under ``model``, RGB 0..1, and ``class_names`` (JSON text in safetensors); a
+checkpoint also ``class_ids`` and its ``config``."""
 SUFFIXES = (".pth", ".pt", ".safetensors")
 STEM = "backbone.backbone.stem.conv.conv.weight"
 CLASS_OUTPUTS = "head.cls_preds."
@@ -67,6 +68,10 @@ class Weights:
     """Tensors by official name, float32, for RGB in 0..1."""
     class_names: tuple[str, ...] | None
     """Names of the class outputs, where they are known."""
+    class_ids: tuple[int | str, ...] | None = None
+    """What the classes are called in the data that a checkpoint of ours was trained on."""
+    trained_size_px: int | None = None
+    """Side of the network input in that training."""
 
     @property
     def num_classes(self) -> int:
@@ -123,7 +128,14 @@ def read_weights(path: str | Path) -> Weights:
         state[STEM] = fold_stem(state[STEM])
     num_classes = len(state[f"{CLASS_OUTPUTS}0.weight"])
     names = tuple(content.get("class_names") or ()) if is_own else COCO_NAMES
-    return Weights(path=file, state=state, class_names=names if len(names) == num_classes else None)
+    ids = tuple(content.get("class_ids") or ()) if is_own else ()
+    return Weights(
+        path=file,
+        state=state,
+        class_names=names if len(names) == num_classes else None,
+        class_ids=ids if len(ids) == num_classes else None,
+        trained_size_px=content.get("config", {}).get("imgsz") if is_own else None,
+    )
 
 
 def fold_stem(weight: Tensor) -> Tensor:
