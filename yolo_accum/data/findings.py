@@ -1,0 +1,173 @@
+"""What is found while a data set is read. Every kind of finding is declared here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from yolo_accum.errors import UserError
+
+Severity = Literal["error", "warning", "info"]
+
+MAX_PLACES = 100
+"""Places that a finding keeps; the count is always the full one."""
+
+_PLACES_IN_TEXT = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingKind:
+    """One kind of oddity."""
+
+    code: str
+    severity: Severity
+    what: str
+    """Names the things counted, in the plural."""
+    verdict: str
+    """What was done about it; for an error, what is allowed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """All occurrences of one kind in one file."""
+
+    kind: FindingKind
+    source: Path
+    """The file that describes the split."""
+    count: int
+    places: tuple[str, ...]
+    """The first of them: picture, file and line or annotation id, and the value where it helps."""
+    note: str = ""
+    """What holds for all of them, such as the folders that were searched."""
+
+    def __str__(self) -> str:
+        shown = list(self.places[:_PLACES_IN_TEXT])
+        if self.count > len(shown) and shown:
+            shown.append("...")
+        places = f" ({'; '.join(shown)})" if shown else ""
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.source}: {self.kind.what}: {self.count}{places}{note}; {self.kind.verdict}"
+
+    def as_dict(self) -> dict[str, object]:
+        """The same as plain values, for JSON."""
+        return {
+            "code": self.kind.code,
+            "severity": self.kind.severity,
+            "source": str(self.source),
+            "what": self.kind.what,
+            "verdict": self.kind.verdict,
+            "count": self.count,
+            "places": list(self.places),
+            "note": self.note,
+        }
+
+
+class FindingLog:
+    """Collects findings while a data set is read, so that all faults are told at once."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(self._findings)
+
+    def add(self, kind: FindingKind, source: Path, count: int, places: Iterable[str] = (), note: str = "") -> None:
+        """Records a finding; nothing when ``count`` is 0.
+
+        Args:
+            kind: one of the kinds below.
+            source: the file that describes the split.
+            count: all occurrences.
+            places: where they are, first ones first; only the first ``MAX_PLACES`` are drawn from it.
+            note: what holds for all of them.
+        """
+        if count:
+            kept = tuple(islice(places, min(count, MAX_PLACES)))
+            self._findings.append(Finding(kind=kind, source=source, count=count, places=kept, note=note))
+
+    def raise_errors(self) -> None:
+        """Raises:
+        UserError: there are findings of severity "error"; all of them are named.
+        """
+        errors = [str(finding) for finding in self._findings if finding.kind.severity == "error"]
+        if errors:
+            raise UserError("\n".join(errors))
+
+
+def _error(code: str, what: str, allowed: str) -> FindingKind:
+    return FindingKind(code=code, severity="error", what=what, verdict=allowed)
+
+
+def _warning(code: str, what: str, done: str) -> FindingKind:
+    return FindingKind(code=code, severity="warning", what=what, verdict=done)
+
+
+def _info(code: str, what: str, done: str) -> FindingKind:
+    return FindingKind(code=code, severity="info", what=what, verdict=done)
+
+
+# Pictures.
+MISSING_PICTURE = _error(
+    "missing-picture", "pictures that are not there", "every picture that is listed must be on disk"
+)
+UNREADABLE_PICTURE = _warning("unreadable-picture", "pictures that cannot be read", "left out, with their boxes")
+WRONG_SIZE = _warning("wrong-size", "pictures of another size than written", "the size of the picture is used")
+DUPLICATE_IMAGE_ID = _error("duplicate-image-id", "image ids given twice", "every image needs an id of its own")
+DUPLICATE_PICTURE = _warning("duplicate-picture", "pictures listed more than once", "used once for every different id")
+REPEATED_PICTURE = _warning("repeated-picture", "pictures listed more than once", "used once")
+SHARED_PICTURE = _warning(
+    "shared-picture", "validation pictures that are training pictures too", "kept, but validation will look too good"
+)
+BACKGROUND = _info("background", "pictures without objects", "used as background")
+
+# Classes.
+UNDECLARED_CLASS = _error(
+    "undeclared-class", "annotations of a category that is not declared", 'declare it in "categories" or remove them'
+)
+CLASS_OUT_OF_RANGE = _error(
+    "class-out-of-range", "label rows with a class out of range", '"names" in the data YAML declares the classes'
+)
+EMPTY_CLASS = _warning("empty-class", "classes without any box", "kept as classes")
+SAME_CLASS_NAME = _warning("same-class-name", "class names given twice", "kept apart by their ids")
+FOREIGN_CLASS = _error(
+    "foreign-class", "objects of a class that is not among those trained", "classes are matched by name"
+)
+
+# Annotations of COCO files.
+UNKNOWN_IMAGE = _warning("unknown-image", "annotations of an image that is not listed", "left out")
+REPEATED_ANNOTATION_ID = _warning("repeated-annotation-id", "annotation ids given again", "ids ignored, every box kept")
+NUMBERS_AS_TEXT = _warning("numbers-as-text", "boxes with numbers written as text", "read as numbers")
+BOX_FROM_MASK = _warning("box-from-mask", "masks without a box", "the enclosing box is used")
+BAD_BOX = _error("bad-box", "boxes of another form", "four numbers are needed: [left, top, width, height]")
+BAD_MASK = _error("bad-mask", "masks that cannot be read", "polygons or run lengths are needed where there is no bbox")
+NO_ANNOTATIONS = _warning("no-annotations", 'files without "annotations"', "read as pictures without objects")
+
+# Rows of label files.
+BAD_ROW = _error(
+    "bad-row",
+    "label rows of another form",
+    "a row is a class number and x_centre y_centre width height, or a class number and an outline x1 y1 x2 y2 x3 y3 "
+    "..., separated by spaces",
+)
+NOT_FRACTIONS = _error(
+    "not-fractions", "label rows that seem to be in pixels", "values must be fractions of the picture's size, 0 to 1"
+)
+POLYGON_ROW = _warning("polygon-row", "outlines in place of boxes", "the enclosing box is used")
+LABEL_WITHOUT_PICTURE = _warning("label-without-picture", "label files without a picture", "ignored")
+MISSING_LABEL = _info("missing-label", "pictures without a label file", "used as background")
+DROPPED_DOTS = _info("dropped-dots", "paths that exist only without the leading ../", "read without it")
+MISSING_ROOT = _warning(
+    "missing-root", '"path" entries that are no folder here', "the data YAML's own folder is used instead"
+)
+
+# Boxes of every format.
+NOT_FINITE = _error("not-finite", "boxes with a value that is no finite number", "finite numbers are needed")
+ZERO_SIZE = _warning("zero-size", "boxes without area", "left out")
+OUTSIDE = _warning("outside", "boxes wholly outside the picture", "left out")
+CLIPPED = _warning("clipped", "boxes that leave the picture", "clipped to it")
+DUPLICATE_BOX = _warning("duplicate-box", "boxes given again (same picture, class and place)", "used once")
+NO_OBJECTS = _warning("no-objects", "validation splits without any object", "no accuracy can be measured on it")

@@ -1,0 +1,225 @@
+"""COCO JSON: the file, its categories and its pictures. The annotations are read in ``coco_annotations``."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from yolo_accum.contracts import DetectionIndex
+from yolo_accum.data import findings as found
+from yolo_accum.data.build_index import RawSplit, build_index
+from yolo_accum.data.classes import Classes
+from yolo_accum.data.findings import FindingLog
+from yolo_accum.data.formats.coco_annotations import read_annotations
+from yolo_accum.data.images import UnreadableImageError
+from yolo_accum.data.picture_size import PictureSize, read_picture_sizes
+from yolo_accum.errors import UserError
+
+
+@contextmanager
+def _no_cycle_search() -> Iterator[None]:
+    """Millions of records hold no reference cycles; looking for them takes as long as parsing the file."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_no_cycle_search()
+def read_coco(
+    path: Path,
+    log: FindingLog,
+    *,
+    folders: Sequence[Path],
+    reference: Classes | None = None,
+    is_training: bool = False,
+) -> DetectionIndex:
+    """Reads a COCO instances file. Images keep the order of the file, annotations that of the file within an image.
+
+    Args:
+        path: the JSON.
+        log: takes the findings; the caller raises its errors.
+        folders: where the pictures are looked for, in this order.
+        reference: see ``build_index``.
+        is_training: a file without annotations is refused.
+    Raises:
+        UserError: the file is no COCO instances file, or lacks what makes it one.
+    """
+    content = _load(path, is_training, log)
+    classes = _classes(path, content["categories"], log)
+    images = content["images"]
+    image_ids = _image_ids(path, images)
+    names = [image["file_name"] for image in images]
+    row_of_id: dict[int | str, int] = {}
+    clashes = []
+    for row, number in enumerate(image_ids):
+        first = row_of_id.setdefault(number, row)
+        if first != row:
+            clashes.append(f"id {number}: {names[first]}, {names[row]}")
+    log.add(found.DUPLICATE_IMAGE_ID, path, len(clashes), clashes)
+
+    paths = _locate_all(path, names, folders, log)
+    sizes = iter(read_picture_sizes([located for located in paths if located is not None]))
+    size_of_image = [None if located is None else next(sizes) for located in paths]
+    _compare_sizes(path, images, size_of_image, log)
+
+    label_of_id = {number: label for label, number in enumerate(classes.ids)}
+    table = read_annotations(path, content.get("annotations", []), names, row_of_id, label_of_id, log)
+    raw = RawSplit(
+        source=path,
+        paths=[located or "" for located in paths],
+        image_ids=image_ids,
+        names=names,
+        sizes=size_of_image,
+        image_of_box=table.image_of_box,
+        boxes_xyxy_px=table.boxes_xyxy_px,
+        labels=table.labels,
+        is_crowd=table.is_crowd,
+        areas_px=table.areas_px,
+        place_of_box=table.place_of_box,
+        classes=classes,
+    )
+    return build_index(raw, log, reference)
+
+
+def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start}); a COCO JSON is needed") from error
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply to be a COCO JSON") from error
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{path} is no COCO instances file: it holds a {type(content).__name__}; "
+            'an object with "images", "annotations" and "categories" is needed'
+        )
+    missing = [key for key in ("images", "annotations", "categories") if key not in content]
+    if missing == ["annotations"] and not is_training:
+        log.add(found.NO_ANNOTATIONS, path, 1)
+    elif missing:
+        raise UserError(
+            f"{path} is no COCO instances file: it lacks {', '.join(missing)} "
+            f"(it has: {', '.join(content) or 'nothing'})"
+        )
+    for key in ("images", "annotations", "categories"):
+        records = content.get(key, [])
+        if not isinstance(records, list):
+            raise UserError(f'{path}: "{key}" is a {type(records).__name__}; a list is needed')
+        for place, record in enumerate(records):
+            if not isinstance(record, dict):
+                raise UserError(f'{path}: entry {place} of "{key}" is {record!r:.80}; an object is needed')
+    if not content["categories"]:
+        raise UserError(f'{path}: "categories" is empty; at least one class is needed')
+    if not content["images"]:
+        raise UserError(f'{path}: "images" is empty; at least one picture is needed')
+    return content
+
+
+def _as_id(path: Path, what: str, value: Any) -> int | str:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise UserError(f"{path}: {what} has the id {value!r:.80}; a whole number or text is needed")
+    return value
+
+
+def _ascending(number: int | str) -> tuple[int, int, str]:
+    """Numbers before words, numbers written as text among the numbers."""
+    text = str(number)
+    return (0, int(text), text) if text.isascii() and text.lstrip("-").isdigit() else (1, 0, text)
+
+
+def _classes(path: Path, categories: list[dict[str, Any]], log: FindingLog) -> Classes:
+    names: dict[int | str, str] = {}
+    for place, category in enumerate(categories):
+        number = _as_id(path, f"category {place}", category.get("id"))
+        name = category.get("name")
+        if not isinstance(name, str) or not name:
+            raise UserError(f"{path}: category {number} has the name {name!r:.80}; text is needed")
+        if number in names:
+            raise UserError(f"{path}: categories {names[number]!r} and {name!r} have the same id {number}")
+        names[number] = name
+    ids = sorted(names, key=_ascending)
+    in_order = [names[number] for number in ids]
+    again = _repeated(in_order)
+    log.add(found.SAME_CLASS_NAME, path, len(again), again)
+    return Classes(names=tuple(in_order), ids=tuple(ids))
+
+
+def _repeated(values: Iterable[Any]) -> list[Any]:
+    """Every value that has come before."""
+    seen: set[Any] = set()
+    again = []
+    for value in values:
+        if value in seen:
+            again.append(value)
+        seen.add(value)
+    return again
+
+
+def _image_ids(path: Path, images: list[dict[str, Any]]) -> list[int | str]:
+    for place, image in enumerate(images):
+        name = image.get("file_name")
+        if not isinstance(name, str) or not name:
+            raise UserError(f"{path}: image {place} (id {image.get('id')!r:.40}) has no file_name")
+    return [_as_id(path, f"image {image['file_name']}", image.get("id")) for image in images]
+
+
+def _locate_all(path: Path, names: list[str], folders: Sequence[Path], log: FindingLog) -> list[str | None]:
+    roots = [str(folder.absolute()) for folder in folders]
+    paths = [_locate(name, roots) for name in names]
+    missing = [name for name, located in zip(names, paths, strict=True) if located is None]
+    log.add(found.MISSING_PICTURE, path, len(missing), missing, note=f"searched in {' and '.join(roots)}")
+    again = _repeated(located for located in paths if located is not None)
+    log.add(found.DUPLICATE_PICTURE, path, len(again), again)
+    return paths
+
+
+def _locate(name: str, roots: list[str]) -> str | None:
+    # A file of that very name comes first; Windows tools write backslashes between folders.
+    for spelling in (name, name.replace("\\", "/")):
+        for root in roots:
+            candidate = os.path.normpath(os.path.join(root, spelling))  # noqa: PTH118  (a third of Path's time)
+            if os.path.isfile(candidate):  # noqa: PTH113
+                return candidate
+    return None
+
+
+def _compare_sizes(
+    path: Path,
+    images: list[dict[str, Any]],
+    sizes: Sequence[PictureSize | UnreadableImageError | None],
+    log: FindingLog,
+) -> None:
+    differing = []
+    for image, size in zip(images, sizes, strict=True):
+        written = (_as_px(image.get("width")), _as_px(image.get("height")))
+        if isinstance(size, PictureSize) and None not in written and written != size[:2]:
+            turn = "; an EXIF tag turns it, see whether its boxes belong to the turned one" if size.is_turned else ""
+            differing.append(
+                f"{image['file_name']} is {size.width_px} x {size.height_px} px, "
+                f"written {written[0]:g} x {written[1]:g}{turn}"
+            )
+    log.add(found.WRONG_SIZE, path, len(differing), differing)
+
+
+def _as_px(value: Any) -> float | None:
+    """A side as written, None where it is missing or says nothing: the picture itself is asked anyway."""
+    try:
+        side = float(value)
+    except (TypeError, ValueError):
+        return None
+    return side if side > 0 else None
