@@ -1,0 +1,190 @@
+"""The record of a run in two CSV files: one row an attempted update, one row an epoch."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from yolo_accum.contracts import METRIC_NAMES, EpochRecord, UpdateRecord
+
+UPDATES_FILE = "updates.csv"
+EPOCHS_FILE = "epochs.csv"
+
+
+class CsvRecords:
+    """Writes ``updates.csv`` and ``epochs.csv`` into a run folder while the run goes on (an ``Observer``).
+
+    Numbers are written in full, so that reading a column gives back the very numbers that the engine had; flags as 0
+    and 1; a number that does not exist (a metric in an epoch without validation) as an empty cell. Fields by name
+    become columns: ``loss_box``, ``lr_decay``, ``weight_decay_decay``. The columns are those of the first row
+    for the whole run. Every row is handed to the operating system at once: a killed process loses none.
+
+    Args:
+        folder: an existing run folder. Its files are carried on; ``truncate_after`` comes first then.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._updates = _Table(folder / UPDATES_FILE)
+        self._epochs = _Table(folder / EPOCHS_FILE)
+
+    def truncate_after(self, updates: int, epochs: int) -> None:
+        """Forget what came after a checkpoint, before the run is resumed there.
+
+        A last line that was cut short when the process was killed goes as well.
+
+        Args:
+            updates: attempted updates in the checkpoint; rows of later ones are dropped.
+            epochs: finished epochs in the checkpoint, likewise.
+        Raises:
+            OSError: a file cannot be read or written (names it).
+        """
+        self._updates.keep_rows("update", updates)
+        self._epochs.keep_rows("epoch", epochs - 1)  # epochs count from 0, updates from 1
+
+    def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None:
+        pass
+
+    def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None:
+        pass
+
+    def on_update(self, record: UpdateRecord) -> None:
+        """Append a row to ``updates.csv``.
+
+        Raises:
+            OSError: the row cannot be written, for example on a full disk (names the file).
+            ValueError: the record has other columns than the first one of the run.
+        """
+        self._updates.append(_row(record))
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        """Append a row to ``epochs.csv``; errors as ``on_update``."""
+        # Validation may be rarer than epochs: its columns exist from the first row on.
+        metrics = {name: record.metrics.get(name) for name in METRIC_NAMES} | dict(record.metrics)
+        self._epochs.append(_row(record) | {name: _cell(value) for name, value in metrics.items()})
+
+    def on_checkpoint(self, path: Path, micro_batches_done: int) -> None:
+        pass
+
+    def on_message(self, message: str) -> None:
+        pass
+
+    def on_run_end(self) -> None:
+        pass
+
+
+def read_updates(folder: Path) -> dict[str, np.ndarray]:
+    """The columns of ``updates.csv``, [rows] float64 each; NaN where a cell is empty.
+
+    A last line that is not complete is left out. No file, or one without rows, gives no columns.
+    """
+    return _read_columns(folder / UPDATES_FILE)
+
+
+def read_epochs(folder: Path) -> dict[str, np.ndarray]:
+    """The columns of ``epochs.csv``, as ``read_updates``."""
+    return _read_columns(folder / EPOCHS_FILE)
+
+
+class _Table:
+    """A CSV file that grows by rows and keeps its header."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._header: list[str] | None = None
+
+    def append(self, row: Mapping[str, str]) -> None:
+        with _naming(self._path):
+            if self._header is None:
+                self._header = self._start(row)
+            if set(row) != set(self._header):
+                names = ", ".join(sorted(set(row) ^ set(self._header)))
+                raise ValueError(f"{self._path}: the columns of a run cannot change; these differ: {names}")
+            # Opened and closed for each row: closing reports a failed write, and nobody has to remember it.
+            with self._path.open("a", encoding="utf-8", newline="") as file:
+                file.write(_line(row[name] for name in self._header))
+
+    def keep_rows(self, column: str, highest: float) -> None:
+        """Drop the rows in which ``column`` is above ``highest``, and a last line that was cut short."""
+        with _naming(self._path):
+            if not self._path.exists():
+                return
+            temporary = self._path.with_name(f"{self._path.name}.part")
+            rows = _read_rows(self._path)
+            header = next(rows, None)
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                if header is not None:
+                    place = header.index(column)
+                    file.write(_line(header))
+                    file.writelines(_line(row) for row in rows if int(row[place]) <= highest)
+            temporary.replace(self._path)
+
+    def _start(self, row: Mapping[str, str]) -> list[str]:
+        """The header of the file; it is made from the first row where there is none."""
+        header = next(_read_rows(self._path), None) if self._path.exists() else None
+        if header is None:
+            header = list(row)
+            self._path.write_text(_line(header), encoding="utf-8", newline="")
+        return header
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A full disk is noticed by write(), which does not know the name of the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _row(record: UpdateRecord | EpochRecord) -> dict[str, str]:
+    """A record as cells by column; the metrics of an epoch are left to the caller."""
+    cells: dict[str, str] = {}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if field.name == "metrics":
+            continue
+        if isinstance(value, Mapping):
+            prefix = "loss" if field.name == "losses" else field.name
+            cells |= {f"{prefix}_{name}": _cell(item) for name, item in value.items()}
+        else:
+            cells[field.name] = _cell(value)
+    return cells
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    # float() first: the text of a numpy number is not a number. bool is an int.
+    return str(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def _line(cells: Iterable[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
+
+
+def _read_rows(path: Path) -> Iterator[list[str]]:
+    """The header and the rows. A last line without its line end was cut short by a kill: it is left out."""
+    with path.open(encoding="utf-8", newline="") as file:
+        num_cells = None
+        for number, row in enumerate(csv.reader(line for line in file if line.endswith("\n")), start=1):
+            num_cells = num_cells or len(row)
+            if len(row) != num_cells:
+                raise ValueError(f"{path}, line {number}: {len(row)} cells, the header has {num_cells}")
+            yield row
+
+
+def _read_columns(path: Path) -> dict[str, np.ndarray]:
+    if not path.exists():
+        return {}
+    rows = _read_rows(path)
+    header = next(rows, [])
+    cells = np.fromiter((float(cell) if cell else np.nan for row in rows for cell in row), dtype=np.float64)
+    return dict(zip(header, cells.reshape(-1, len(header)).T, strict=True)) if cells.size else {}
