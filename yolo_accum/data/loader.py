@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from multiprocessing.reduction import ForkingPickler
+from types import TracebackType
+from typing import Any
 
 import cv2
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from yolo_accum.contracts import Batch, Sample, SampleKey
@@ -126,3 +132,28 @@ def _start_worker(worker: int) -> None:
     # A group of its own: Ctrl-C and `kill -- -group` reach the main process alone, which then ends its workers.
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
+    sys.excepthook = _silence_hang_up
+
+
+def _silence_hang_up(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """An interrupted main process may hang up while a batch is handed over: no traceback for that.
+
+    Only the threads of the hand-over end here; what fails in loading a sample is raised in the main process.
+    """
+    if not issubclass(kind, (ConnectionError, EOFError)):
+        sys.__excepthook__(kind, error, traceback)
+
+
+def _send(batch: Batch) -> tuple[Callable[..., Batch], tuple[dict[str, Any]]]:
+    """Let only the images go through shared memory: a tensor there costs the receiver 0.2 ms, an array nothing."""
+    parts = {part.name: getattr(batch, part.name) for part in fields(batch)}
+    small = {name: value.numpy() for name, value in parts.items() if isinstance(value, Tensor) and name != "images"}
+    return _receive, (parts | small,)
+
+
+def _receive(parts: dict[str, Any]) -> Batch:
+    arrays = {name: torch.tensor(value) for name, value in parts.items() if isinstance(value, np.ndarray)}
+    return Batch(**(parts | arrays))
+
+
+ForkingPickler.register(Batch, _send)
