@@ -34,7 +34,7 @@ class LabelFiles:
         folder = self._label_folders.get(parent)
         if folder is None:
             folder = self._label_folders[parent] = _label_folder(parent)
-        label = f"{Path(name).stem}.txt"
+        label = f"{os.path.splitext(name)[0]}.txt"  # noqa: PTH122
         return os.path.join(folder, label) if label in self._listing(folder) else None  # noqa: PTH118
 
     def without_picture(self) -> list[str]:

@@ -49,7 +49,7 @@ def read_yolo(
         UserError: a folder or list has no picture.
     """
     paths = _pictures(source, entries, log)
-    names = [os.path.relpath(path, source.parent) for path in paths]
+    names = [_relative(path, source.parent) for path in paths]
     files = LabelFiles()
     label_paths = [files.of_picture(path) for path in paths]
     _report_label_files(source, names, label_paths, files, log)
@@ -75,6 +75,11 @@ def read_yolo(
         classes=classes,
     )
     return build_index(raw, log, reference)
+
+
+def _relative(path: str, folder: Path) -> str:
+    prefix = f"{folder}{os.sep}"
+    return path[len(prefix) :] if path.startswith(prefix) else os.path.relpath(path, folder)
 
 
 def _pictures(source: Path, entries: Sequence[Path], log: FindingLog) -> list[str]:
@@ -131,7 +136,9 @@ def _report_label_files(
 def _image_ids(paths: list[str]) -> list[int | str]:
     """File names without suffix; where several pictures share one, with the folder, and the suffix if need be."""
     root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
-    relative = [Path(os.path.relpath(path, root)) for path in paths]
-    spellings = [[file.stem, file.with_suffix("").as_posix(), file.as_posix()] for file in relative]
-    uses = Counter(spelling for group in spellings for spelling in set(group))
-    return [next((text for text in group if uses[text] == 1), group[-1]) for group in spellings]
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]  # noqa: PTH119, PTH122
+    num_stems = Counter(stems)
+    shared = [Path(path).relative_to(root) for path, stem in zip(paths, stems, strict=True) if num_stems[stem] > 1]
+    num_with_folder = Counter(file.with_suffix("") for file in shared)
+    spelled = iter(file.with_suffix("") if num_with_folder[file.with_suffix("")] == 1 else file for file in shared)
+    return [stem if num_stems[stem] == 1 else next(spelled).as_posix() for stem in stems]

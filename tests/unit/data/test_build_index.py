@@ -1,0 +1,70 @@
+"""What holds for the boxes of every index, whatever a reader hands over; and the list of findings itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from yolo_accum.data import findings as found
+from yolo_accum.data.build_index import RawSplit, build_index
+from yolo_accum.data.classes import Classes
+from yolo_accum.data.findings import FindingKind, FindingLog
+from yolo_accum.data.images import UnreadableImageError
+from yolo_accum.data.picture_size import PictureSize
+
+NUM_IMAGES = 6
+
+
+def _random_split(rng: np.random.Generator) -> RawSplit:
+    """Boxes around, across and outside pictures of different sizes, some not finite; picture 2 cannot be read."""
+    num_boxes = 200
+    corners = rng.integers(-20, 80, (num_boxes, 2)).astype(float)
+    boxes = np.concatenate([corners, corners + rng.integers(-2, 30, (num_boxes, 2))], axis=1)
+    boxes[rng.random(num_boxes) < 0.05, rng.integers(4)] = rng.choice([np.nan, np.inf, -np.inf])
+    sizes: list[PictureSize | UnreadableImageError] = [
+        PictureSize(40 + image, 60 - image) for image in range(NUM_IMAGES)
+    ]
+    sizes[2] = UnreadableImageError("picture 2 is empty")
+    return RawSplit(
+        source=Path("train.json"),
+        paths=[f"/{image}.jpg" for image in range(NUM_IMAGES)],
+        image_ids=list(range(NUM_IMAGES)),
+        names=[f"{image}.jpg" for image in range(NUM_IMAGES)],
+        sizes=sizes,
+        image_of_box=rng.integers(0, NUM_IMAGES, num_boxes),
+        boxes_xyxy_px=boxes,
+        labels=rng.integers(0, 2, num_boxes),
+        is_crowd=rng.random(num_boxes) < 0.1,
+        areas_px=np.where(rng.random(num_boxes) < 0.5, np.nan, 7.0),
+        place_of_box=lambda box: f"box {box}",
+        classes=Classes(names=("cat", "dog"), ids=(1, 2)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_boxes_lie_in_their_picture_and_every_lost_one_is_counted(seed: int) -> None:
+    raw = _random_split(np.random.default_rng(seed))
+    log = FindingLog()
+    index = build_index(raw, log)
+
+    assert index.image_ids == (0, 1, 3, 4, 5)
+    assert index.box_starts[0] == 0 and index.box_starts[-1] == index.num_boxes
+    for image in range(len(index)):
+        boxes = index.boxes_xyxy_px[index.rows(image)]
+        assert (boxes >= 0).all() and (boxes[:, 2:] > boxes[:, :2]).all()
+        assert (boxes[:, 2] <= index.widths_px[image]).all() and (boxes[:, 3] <= index.heights_px[image]).all()
+    assert (index.areas_px > 0).all()
+
+    counts = {finding.kind.code: finding.count for finding in log.findings}
+    lost = sum(counts.get(code, 0) for code in ("not-finite", "zero-size", "outside", "duplicate-box"))
+    assert index.num_boxes + lost == np.count_nonzero(raw.image_of_box != 2)
+    assert counts["unreadable-picture"] == 1
+
+
+def test_every_kind_of_finding_has_a_code_of_its_own() -> None:
+    kinds = [value for value in vars(found).values() if isinstance(value, FindingKind)]
+    assert len(kinds) > 20
+    assert max(Counter(kind.code for kind in kinds).values()) == 1
