@@ -265,3 +265,16 @@ def test_a_pickled_cache_starts_empty() -> None:
     copy = pickle.loads(pickle.dumps(cache))
     assert len(copy) == 0
     assert copy.limit_mib == 5
+
+
+@pytest.mark.real
+def test_letterbox_is_the_public_one_bit_for_bit(real_data: Path) -> None:
+    """The network inputs that public YOLOX values were computed with, and the pictures they were made from."""
+    reference = np.load(real_data / "weights/yolox_nano_ref.npz")
+    cases = [("cocoval/images/000000000139.jpg", reference["image"])]
+    batch = np.load(real_data / "weights/ref/yolox_loss.npz")["images_bgr_uint8"]
+    for image_id, planes in zip((9, 25, 30, 34), batch, strict=True):
+        cases.append((f"coco128/images/{image_id:012d}.jpg", planes.transpose(1, 2, 0)))
+    for name, bgr in cases:
+        canvas, _ = letterbox(read_image(real_data / "data" / name), 416)
+        assert np.array_equal(canvas, bgr[..., ::-1])
