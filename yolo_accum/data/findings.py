@@ -86,7 +86,7 @@ class FindingLog:
             note: what holds for all of them.
         """
         if count:
-            kept = tuple(islice(places, min(count, MAX_PLACES)))
+            kept = tuple(map(_printable, islice(places, min(count, MAX_PLACES))))
             self._findings.append(Finding(kind=kind, source=source, count=count, places=kept, note=note))
 
     def raise_errors(self) -> None:
@@ -96,6 +96,11 @@ class FindingLog:
         errors = [str(finding) for finding in self._findings if finding.kind.severity == "error"]
         if errors:
             raise UserError("\n".join(errors))
+
+
+def _printable(text: str) -> str:
+    """File names need not be valid Unicode, terminals want it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _error(code: str, what: str, allowed: str) -> FindingKind:

@@ -128,7 +128,8 @@ def _boxes(records: _Records) -> tuple[np.ndarray, np.ndarray]:
     is_four = np.fromiter((type(box) is list and len(box) == 4 for box in given), bool, num)
     boxes = np.zeros((num, 4))
     boxes[is_four], is_number = _box_values([box for box, four in zip(given, is_four, strict=True) if four])
-    boxes[:, 2:] += boxes[:, :2]
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused where all boxes are checked
+        boxes[:, 2:] += boxes[:, :2]
     is_box = is_four.copy()
     is_box[is_four] = is_number
 

@@ -70,7 +70,9 @@ def read_labels(source: Path, paths: Sequence[str | None], num_classes: int, log
     values, is_good = _values(fields)
     label = np.where(np.isfinite(values[:, 0]), values[:, 0], -0.5)
     is_good &= label == np.floor(label)
-    corners = np.concatenate([values[:, 1:3] - values[:, 3:] / 2, values[:, 1:3] + values[:, 3:] / 2], axis=1)
+    with np.errstate(invalid="ignore"):  # infinities are refused where the boxes of all formats are checked
+        half = values[:, 3:] / 2
+        corners = np.concatenate([values[:, 1:3] - half, values[:, 1:3] + half], axis=1)
     is_in_pixels = is_good & ((corners < _LOWEST) | (corners > _HIGHEST)).any(1)
     is_declared = (label >= 0) & (label < num_classes)
 
