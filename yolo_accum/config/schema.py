@@ -91,7 +91,7 @@ class AugmentConfig:
     min_visible: float = 0.1
     """A box is kept when at least this share of its area is left inside the picture."""
     min_box_px: float = 2.0
-    """A box is kept when both sides, clipped, are at least this long in pixels of the network input, or as long as unaugmented."""
+    """A box is kept when both sides, clipped, are at least this long in input pixels, or as long as unaugmented."""
 
     def __post_init__(self) -> None:
         _check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "photometric", "hsv_s", "hsv_v", "min_visible")
