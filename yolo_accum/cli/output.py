@@ -1,4 +1,4 @@
-"""The result of a verb as JSON."""
+"""The results of verbs as JSON."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def write_json(path: Path, content: Any) -> None:
+    """The same for a file, with a line an item.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    text = json.dumps(_plain(content), allow_nan=False, ensure_ascii=False, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
