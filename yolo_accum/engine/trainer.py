@@ -60,6 +60,9 @@ class TrainingResult:
     stopped_early: bool
     peak_memory_mib: float
     train_s: float
+    """From the first to the last micro-batch of this process, evaluation included."""
+    images_per_s: float
+    """Of the loop alone: images over the time spent in windows."""
 
 
 class _EpochSums:
@@ -152,10 +155,14 @@ class Trainer:
         for observer in self.observers:
             observer.on_run_start(plan.num_micro_batches, plan.epochs, plan.start_micro_batch)
         stopped_early = False
+        images, window_s = 0, 0.0
         self._saved_s = time.perf_counter()
         with StopRequest() as stop:
             for finished in self.loop.run(batches, self.state):
                 self._after_window(finished)
+                if finished.record is not None:
+                    images += finished.record.images
+                    window_s += finished.record.images / finished.record.images_per_s
                 if finished.finished_epochs:
                     stopped_early = self._after_epochs(finished)
                     self._save(finished)
@@ -179,6 +186,7 @@ class Trainer:
             stopped_early=stopped_early,
             peak_memory_mib=peak_memory_mib(self.loop.stepper.device),
             train_s=time.perf_counter() - start_s,
+            images_per_s=images / window_s if window_s else 0.0,
         )
 
     def _after_window(self, finished: FinishedWindow) -> None:

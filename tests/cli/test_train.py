@@ -1,0 +1,250 @@
+"""`train` end to end on a small data set: files, counts, resuming, bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from small_data import write_data
+from yolo_accum.cli.main import main
+
+Train = Callable[..., dict[str, Any]]
+
+COMMON = [
+    "--imgsz",
+    "64",
+    "--batch",
+    "2",
+    "--nbs",
+    "4",
+    "--workers",
+    "0",
+    "--amp",
+    "off",
+    "--no-plots",
+    "--threads",
+    "1",
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def train(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
+    """Runs `train --json` and returns its result."""
+
+    def run(*words: str, code: int = 0) -> dict[str, Any]:
+        capfd.readouterr()
+        argv = ["train", "--data", str(data), *COMMON, "--project", str(tmp_path / "runs"), "--json", *words]
+        if "--resume" in words:
+            argv = ["train", *words, "--json"]
+        assert main(argv) == code, capfd.readouterr().err
+        output = capfd.readouterr()
+        return json.loads(output.out) if code == 0 else {"message": output.err}
+
+    return run
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def weights(path: str) -> dict[str, torch.Tensor]:
+    return torch.load(path, weights_only=True)["live"]
+
+
+def test_result_files_and_counts(train: Train) -> None:
+    result = train("--epochs", "3", "--warmup-epochs", "1")
+    updates, epochs = rows(result["files"]["updates"]), rows(result["files"]["epochs"])
+    assert result["counters"]["images_seen"] == 3 * 11
+    assert sum(int(row["images"]) for row in updates) == 3 * 11
+    for epoch in epochs:
+        assert int(epoch["images"]) == int(epoch["distinct_images"]) == 11
+        in_updates = sum(int(row["images"]) for row in updates if row["epoch"] == epoch["epoch"])
+        assert in_updates == 11
+    for before, after in zip(updates, updates[1:], strict=False):
+        assert int(after["first_micro_batch"]) == int(before["last_micro_batch"]) + 1
+        assert int(after["images_seen"]) == int(before["images_seen"]) + int(after["images"])
+    for row in updates:
+        expected = float(row["provisional"]) * int(row["images"]) / (4 * max(float(row["denominator"]), 1.0))
+        assert float(row["factor"]) == pytest.approx(expected, rel=1e-12)
+    assert len(epochs) == 3
+    assert set(result["best"]) >= {"AP", "AP50", "per_class", "epoch"}
+    assert [item["id"] for item in result["best"]["per_class"]] == [3, 7, 90]
+
+
+@pytest.mark.parametrize("tail", ["carry", "drop"])
+def test_tails_account_for_every_image(train: Train, tail: str) -> None:
+    result = train("--epochs", "2", "--warmup-epochs", "0", "--tail", tail)
+    # 11 images are 6 micro-batches of 2, 2, 2, 2, 2, 1: windows of 2 leave nothing over; 3 an epoch
+    assert result["counters"]["updates_applied"] == 6
+    result = train("--epochs", "2", "--warmup-epochs", "0", "--tail", tail, "--nbs", "8")
+    # windows of 4: one full window an epoch and 3 images over
+    counters = result["counters"]
+    if tail == "drop":
+        assert (counters["images_seen"], counters["images_dropped"], counters["updates_applied"]) == (16, 6, 2)
+    else:
+        assert (counters["images_seen"], counters["images_dropped"], counters["updates_applied"]) == (22, 0, 3)
+
+
+def test_ending_early_for_lack_of_patience(train: Train) -> None:
+    result = train("--epochs", "6", "--patience", "1", "--lr0", "1e-9")
+    assert result["stopped_early"]
+    assert result["epochs"] < 6
+
+
+def test_a_run_folder_is_never_overwritten(train: Train) -> None:
+    first, second = train("--epochs", "1"), train("--epochs", "1")
+    assert first["run"] != second["run"]
+    assert rows(first["files"]["updates"])
+
+
+def test_same_seed_same_weights_whatever_the_workers(train: Train) -> None:
+    one = train("--epochs", "2")
+    two = train("--epochs", "2", "--workers", "2")
+    other = train("--epochs", "2", "--seed", "1")
+    for name, value in weights(one["files"]["last"]).items():
+        assert torch.equal(value, weights(two["files"]["last"])[name]), name
+    stem = "backbone.backbone.stem.conv.conv.weight"
+    assert not torch.equal(weights(one["files"]["last"])[stem], weights(other["files"]["last"])[stem])
+
+
+def start(data: Path, project: Path, *words: str) -> subprocess.Popen[bytes]:
+    """A training process of its own."""
+    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *COMMON, "--project", str(project)]
+    return subprocess.Popen([*command, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+
+
+def wait_for_row(path: Path, updates: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until ``updates.csv`` has so many rows."""
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s and process.poll() is None:
+        if path.exists() and path.read_text().count("\n") > updates:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"no {updates} updates before the process ended or time ran out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signal_number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_interrupted_and_resumed_run_ends_with_the_same_weights(
+    train: Train, data: Path, tmp_path: Path, signal_number: int, code: int
+) -> None:
+    options = ["--epochs", "4", "--tail", "carry", "--nbs", "6", "--warmup-epochs", "1"]
+    whole = train(*options)
+    process = start(data, tmp_path / "cut", *options, "--save-minutes", "0")
+    folder = tmp_path / "cut" / "exp"
+    wait_for_row(folder / "updates.csv", 5, process)
+    process.send_signal(signal_number)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == code, messages.decode()
+    if signal_number != signal.SIGKILL:
+        assert str(folder / "weights" / "last.pt") in messages.decode()
+    assert (
+        0
+        < torch.load(folder / "weights" / "last.pt")["clock"]["updates_applied"]
+        < whole["counters"]["updates_applied"]
+    )
+    resumed = train("--resume", str(folder))
+    assert resumed["counters"] == whole["counters"]
+    for name, value in weights(whole["files"]["last"]).items():
+        assert torch.equal(value, weights(resumed["files"]["last"])[name]), name
+    timeless = {"images_per_s", "peak_memory_mib"}
+    one, two = rows(whole["files"]["updates"]), rows(resumed["files"]["updates"])
+    assert [{k: v for k, v in row.items() if k not in timeless} for row in one] == [
+        {k: v for k, v in row.items() if k not in timeless} for row in two
+    ]
+
+
+@pytest.mark.slow
+def test_resume_with_another_batch_keeps_the_images_per_update(train: Train, data: Path, tmp_path: Path) -> None:
+    process = start(data, tmp_path / "cut", "--epochs", "3", "--save-minutes", "0", "--nbs", "4")
+    folder = tmp_path / "cut" / "exp"
+    wait_for_row(folder / "updates.csv", 3, process)
+    process.kill()
+    process.communicate()
+    done = torch.load(folder / "weights" / "last.pt")["clock"]
+    resumed = train("--resume", str(folder), "--batch", "1")
+    updates = rows(resumed["files"]["updates"])
+    assert resumed["counters"]["images_seen"] == 33
+    assert int(updates[done["updates_attempted"]]["update"]) == done["updates_attempted"] + 1
+    assert max(int(row["images"]) for row in updates[done["updates_attempted"] :]) == 4
+
+
+def test_a_finished_run_names_the_way_to_go_on(train: Train) -> None:
+    done = train("--epochs", "1")
+    message = train("--resume", done["run"], code=2)["message"]
+    assert "finished after 1 epochs" in message
+    assert "--weights" in message
+    assert "--epochs cannot be changed" in train("--resume", done["run"], "--epochs", "9", code=2)["message"]
+
+
+def test_weights_of_a_run_start_another_one(train: Train) -> None:
+    done = train("--epochs", "1")
+    again = train("--epochs", "1", "--weights", done["files"]["best"], "--freeze", "backbone.backbone")
+    before, after = weights(done["files"]["last"]), weights(again["files"]["last"])
+    frozen = "backbone.backbone.dark2.1.conv1.conv.weight"
+    best = torch.load(done["files"]["best"], weights_only=True)["model"]
+    assert torch.equal(best[frozen], after[frozen])
+    assert not torch.equal(before["head.cls_preds.0.weight"], after["head.cls_preds.0.weight"])
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        (["--batch", "0"], ["--batch 0"]),
+        (["--nbs", "-1"], ["--nbs -1"]),
+        (["--nbs", "2.5"], ["--nbs 2.5"]),
+        (["--epoch", "3"], ["--epoch", "--epochs"]),
+        (["--weights", "missing.pth"], ["missing.pth"]),
+        (["--imgsz", "100"], ["--imgsz 100", "32"]),
+        (["--freeze", "backbon"], ["--freeze backbon"]),
+        (["--model", "yolox_nan"], ["yolox_nan", "yolox_nano"]),
+        (["--device", "7"], ["--device 7"]),
+        (["--tail", "drop", "--nbs", "640"], ["--tail drop"]),
+    ],
+)
+def test_bad_options_are_named_before_anything_is_made(
+    train: Train, tmp_path: Path, words: list[str], pieces: list[str]
+) -> None:
+    message = train(*words, code=2)["message"]
+    for piece in pieces:
+        assert piece in message
+    assert "Traceback" not in message
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_loss_that_stays_nan_ends_the_run_and_names_images(
+    train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from yolo_accum.engine.update import Stepper
+
+    forward, calls = Stepper.forward, []
+
+    def poisoned(self: Stepper, batch: Any) -> Any:
+        calls.append(1)
+        sums = forward(self, batch)
+        if len(calls) > 6:
+            sums = type(sums)({name: term * float("nan") for name, term in sums.terms.items()}, sums.denominator)
+        return sums
+
+    monkeypatch.setattr(Stepper, "forward", poisoned)
+    message = train("--epochs", "4", "--max-skipped", "3", "--warmup-epochs", "0", code=3)["message"]
+    assert "3 updates in a row were refused" in message
+    assert "train_0" in message
+    last = torch.load(tmp_path / "runs" / "exp" / "weights" / "last.pt", weights_only=True)
+    assert all(value.isfinite().all() for value in last["live"].values())

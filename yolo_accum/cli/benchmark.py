@@ -1,0 +1,32 @@
+"""`benchmark`: measured claims about speed and memory, each a ratio of things taken side by side in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yolo_accum.cli.benchmark_engine import benchmark_engine
+from yolo_accum.config.options import closest
+from yolo_accum.errors import UserError
+
+KINDS = {
+    "engine": benchmark_engine,
+}
+"""What can be measured."""
+
+_USAGE = """usage: yolo-accum benchmark engine [options of train]
+
+engine   images/s of the training loop over a bare forward-loss-backward loop on preloaded tensors, alternating in one
+         process with the same threads; and peak memory of the window against one micro-batch, each in a process of
+         its own. --workers, --batch, --nbs, --imgsz, --model, --amp and --data say what is measured."""
+
+
+def run(argv: Sequence[str]) -> Mapping[str, Any] | int:
+    """Measure; returns the figures."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_USAGE)
+        return 0
+    kind, *rest = argv
+    if kind not in KINDS:
+        raise UserError(f"benchmark {kind}: no such benchmark{closest(kind, KINDS)}; there are: {', '.join(KINDS)}")
+    return KINDS[kind](rest)

@@ -1,0 +1,91 @@
+"""Measures models on a split, for every verb that does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import torch
+from torch import nn
+
+from yolo_accum.config.schema import EvalConfig
+from yolo_accum.contracts import Batch, DetectionIndex, Detections
+from yolo_accum.data.dataset import EvalDataset
+from yolo_accum.data.loader import eval_loader
+from yolo_accum.engine.update import network_input
+from yolo_accum.metrics.evaluate import Detect, Evaluation, evaluate
+from yolo_accum.model.postprocess import detect
+
+WORTH_WORKERS_IMAGES = 500
+"""A smaller split is loaded in this process: workers would take longer to start."""
+
+
+def make_detect(model: nn.Module, device: torch.device, config: EvalConfig, channels_last: bool) -> Detect:
+    """A function that finds objects in the images of a batch with ``model`` in evaluation mode."""
+    memory_format = torch.channels_last if channels_last else torch.contiguous_format
+
+    @torch.inference_mode()
+    def detect_in(batch: Batch) -> list[Detections]:
+        images = network_input(batch.images.to(device, non_blocking=True), memory_format)
+        return detect(
+            model(images),
+            batch.letterboxes,
+            batch.image_indices.tolist(),
+            conf=config.conf,
+            iou=config.iou,
+            max_det=config.max_det,
+        )
+
+    return detect_in
+
+
+class SplitEvaluator:
+    """Measures models on one split; its loader stays from one call to the next.
+
+    Args:
+        index: the split.
+        size_px: side of the network input.
+        batch: images of one batch.
+        workers: loader processes; none are started for a split that is loaded in a moment.
+        config: how detections are made and measured.
+        device: where the models lie.
+        channels_last: memory format of the images.
+    """
+
+    def __init__(
+        self,
+        index: DetectionIndex,
+        *,
+        size_px: int,
+        batch: int,
+        workers: int,
+        config: EvalConfig,
+        device: torch.device,
+        channels_last: bool,
+    ) -> None:
+        self.index = index
+        self._config = config
+        self._device = device
+        self._channels_last = channels_last
+        self._batches = eval_loader(
+            EvalDataset(index, size_px),
+            batch,
+            workers=workers if len(index) >= WORTH_WORKERS_IMAGES else 0,
+            pin_memory=device.type == "cuda",
+        )
+
+    def __call__(self, model: nn.Module, progress: Callable[[int], None] | None = None) -> Evaluation:
+        """COCO numbers and detections; the model's training mode is restored afterwards."""
+        was_training = model.training
+        model.eval()
+        try:
+            return evaluate(
+                cast("Iterable[Batch]", self._batches),
+                make_detect(model, self._device, self._config, self._channels_last),
+                self.index,
+                evaluator=self._config.evaluator,
+                max_det=self._config.max_det,
+                progress=progress,
+            )
+        finally:
+            model.train(was_training)

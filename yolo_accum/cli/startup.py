@@ -1,0 +1,90 @@
+"""What a run is about to do, in numbers that are in force: the start-up table and its notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+
+import torch
+
+from yolo_accum.cli.training import Training
+from yolo_accum.engine.plan import Plan, Window, exact_batches, nominal_window_length, scaled_weight_decay
+
+
+def startup_rows(training: Training) -> dict[str, str]:
+    """The start-up table: label -> value."""
+    plan, config, replicas = training.plan, training.config, training.loop.stepper.replicas.size
+    length = plan.window_length_nominal
+    warmup_updates = sum(window.last.index <= plan.warmup_micro_batches for window in _first_windows(plan))
+    decay = scaled_weight_decay(config.optim.weight_decay, plan.batch, plan.nbs)
+    uncapped = nominal_window_length(plan.batch, plan.nbs)
+    ramp = f"K grows from 1 to {length}" if plan.ramp and length > 1 else "K does not grow"
+    precision = training.loop.stepper.precision
+    num_parameters = sum(parameter.numel() for parameter in training.model.parameters())
+    start = "new weights" if config.model.weights is None else config.model.weights
+    return {
+        "model": f"{training.model_size}, {num_parameters / 1e6:.2f} M parameters, "
+        f"{len(training.index.class_names)} classes, {start}",
+        "frozen": f"{len(training.frozen)} parameters ({', '.join(config.model.freeze)})"
+        if training.frozen
+        else "nothing",
+        "micro-batch (m x D)": f"{plan.batch} images ({plan.batch // replicas} x {replicas} replicas)",
+        "window (K)": f"{length} micro-batches an update",
+        "images per update": f"{plan.batch * length}, nominal batch {plan.nbs}",
+        "training images": f"{plan.num_images}, {plan.micro_batches_per_epoch} micro-batches an epoch",
+        "updates": f"{plan.updates_per_epoch:g} an epoch after warm-up, {plan.num_updates} in all",
+        "warm-up": f"{warmup_updates} updates ({plan.warmup_images} images), {ramp}"
+        if plan.warmup_micro_batches
+        else "none",
+        "tail of an epoch": {
+            "step": "step: an open window updates with what it holds",
+            "carry": "carry: an open window runs on into the next epoch",
+            "drop": f"drop: an open window is discarded, {plan.num_images_dropped} images in all",
+        }[plan.tail],
+        "optimizer": f"{training.optimizer_name}, lr {training.lr0:g} per nominal batch, {config.optim.schedule} to "
+        f"{training.lr0 * config.optim.lrf:g}",
+        "weight decay in force": f"{decay:g} = {config.optim.weight_decay:g} x {plan.batch} x {uncapped} / {plan.nbs}",
+        "loss normalisation": "sums of the whole window and all replicas over their one denominator",
+        "norm": "batch norm over the micro-batch",
+        "precision": f"{precision.name} ({precision.reason})",
+        "device": f"{training.device}, {torch.get_num_threads()} threads, {training.workers} loader workers"
+        f"{', channels_last' if training.channels_last else ''}",
+        "network input": f"{config.data.imgsz} px",
+    }
+
+
+def _first_windows(plan: Plan) -> Iterator[Window]:
+    """The windows of warm-up and some more: later ones repeat these."""
+    until = plan.warmup_micro_batches + 2 * max(plan.micro_batches_per_epoch, plan.window_length_nominal)
+    return takewhile(lambda window: window.first.index <= until, plan.windows())
+
+
+def startup_notices(plan: Plan) -> list[str]:
+    """Sentences about what does not go together, and what would."""
+    notices = []
+    uncapped = nominal_window_length(plan.batch, plan.nbs)
+    images = plan.batch * uncapped
+    if images != plan.nbs:
+        nearest = " or ".join(str(value) for value in exact_batches(plan.batch, plan.nbs))
+        cause = "is larger than" if plan.batch > plan.nbs else "does not divide"
+        notices.append(
+            f"a full window holds {images} images, not --nbs {plan.nbs}, because --batch {plan.batch} {cause} it; "
+            f"--batch {nearest} hits it exactly. Gradients are weighted by images / nbs, so the learning rate keeps "
+            "its meaning"
+        )
+    largest = max(window.num_images for window in _first_windows(plan))
+    if largest < min(images, plan.nbs):
+        notices.append(
+            f"no window reaches --nbs {plan.nbs} images: the largest of {plan.num_updates} updates has {largest}, "
+            f"because the set has {plan.num_images} images an epoch"
+        )
+    return notices
+
+
+def counters_text(values: Mapping[str, int]) -> str:
+    """The counters of a run as one sentence."""
+    return (
+        f"{values['images_seen']} images seen, {values['images_dropped']} dropped; "
+        f"{values['updates_attempted']} updates attempted, {values['updates_applied']} applied, "
+        f"{values['updates_skipped']} refused"
+    )

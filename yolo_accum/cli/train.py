@@ -1,0 +1,295 @@
+"""`train`: train or fine-tune a detector, with the window of micro-batches as the unit of everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from yolo_accum.cli.evaluation import SplitEvaluator
+from yolo_accum.cli.output import to_json
+from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
+from yolo_accum.cli.training import Training, build_training
+from yolo_accum.cli.wiring import absolute_paths, default_data_folder, environment, make_run_folder
+from yolo_accum.config.arguments import TrainArguments, parse_train
+from yolo_accum.config.load import from_mapping, to_mapping, to_yaml
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.contracts import Batch
+from yolo_accum.data.augment import Photometric
+from yolo_accum.data.description import DataSplits, open_data
+from yolo_accum.data.images import read_image
+from yolo_accum.data.synthetic import NUM_IMAGES, ensure_shapes
+from yolo_accum.engine.checkpoint import read_checkpoint
+from yolo_accum.engine.trainer import TrainingResult
+from yolo_accum.errors import UserError
+from yolo_accum.metrics.evaluate import Evaluation
+from yolo_accum.metrics.predictions import write_predictions
+from yolo_accum.model.weights import load_weights, read_weights
+from yolo_accum.report.console import Console
+from yolo_accum.report.plots import plot_batches, plot_labels, plot_results, plot_val_predictions
+from yolo_accum.report.records import CsvRecords
+
+CHANGEABLE_ON_RESUME = frozenset(
+    {"batch", "workers", "device", "threads", "val_batch"}
+    | {"data", "val_data", "images", "val_images", "save_minutes", "plots"}
+)
+"""How the work is cut and where the data lie; anything else would make it another run."""
+NUM_PICTURED_BATCHES = 2
+"""Training batches that are drawn with their boxes."""
+FILES = {
+    "best": "weights/best.pt",
+    "last": "weights/last.pt",
+    "config": "config.yaml",
+    "updates": "updates.csv",
+    "epochs": "epochs.csv",
+    "metrics": "metrics.json",
+    "predictions": "predictions.json",
+    "card": "run_card.json",
+    "results": "results.png",
+    "labels": "labels.png",
+    "train_batch": "train_batch.png",
+    "val_predictions": "val_predictions.png",
+}
+"""What a run folder holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Start:
+    """A new run, or one to go on with."""
+
+    config: TrainConfig
+    folder: Path | None = None
+    """Of the run to go on with."""
+    checkpoint: Mapping[str, Any] | None = None
+
+
+def run(argv: Sequence[str]) -> Mapping[str, Any]:
+    """Train as the options say; returns the run folder, the best metrics, the counters and the files."""
+    arguments = parse_train(argv)
+    with Console(as_json=arguments.json) as console:
+        if arguments.recipe is not None:
+            console.on_message(f"recipe {arguments.recipe}: its options apply where the command line says nothing")
+        start = _resumed(arguments) if arguments.resume is not None else _Start(config=arguments.config)
+        splits = _open_data(start, console)
+        start = replace(start, config=absolute_paths(start.config))
+        strength = start.config.augment.photometric
+        training = build_training(
+            start.config,
+            splits.train,
+            checkpoint=start.checkpoint,
+            photometric=Photometric(strength) if strength else None,
+        )
+        if training.summary is not None:
+            console.on_message(str(training.summary))
+        evaluator = _evaluator(training, splits)
+        folder = start.folder or make_run_folder(start.config.run)
+        return _Run(training, evaluator, folder, start, console).carry_out()
+
+
+def _resumed(arguments: TrainArguments) -> _Start:
+    """The run to go on with; what may be changed comes from the command line."""
+    folder = Path(str(arguments.resume))
+    if folder.suffix == ".pt":  # its checkpoint says just as clearly which run is meant
+        folder = folder.parent.parent
+    last = folder / "weights" / "last.pt"
+    if not folder.is_dir():
+        raise UserError(f"--resume {arguments.resume}: no such run folder")
+    refused = sorted(arguments.explicit - CHANGEABLE_ON_RESUME)
+    if refused:
+        allowed = ", ".join("--" + name.replace("_", "-") for name in sorted(CHANGEABLE_ON_RESUME))
+        raise UserError(
+            f"--{refused[0].replace('_', '-')} cannot be changed when a run is resumed, only {allowed}; "
+            f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
+        )
+    checkpoint = read_checkpoint(last)
+    if checkpoint["progress"]["finished"]:
+        raise UserError(
+            f"--resume {arguments.resume}: this run is finished after {checkpoint['progress']['epochs_done']} epochs; "
+            f"to train on, start a new run from its weights: yolo-accum train --weights {last} --epochs N ..."
+        )
+    config = from_mapping({**checkpoint["config"], **arguments.given}, str(last))
+    return _Start(config=config, folder=folder, checkpoint=checkpoint)
+
+
+def _open_data(start: _Start, console: Console) -> DataSplits:
+    """Read the data set (drawing the embedded one if it is missing) and say what was found."""
+    default = None
+    if start.config.data.data is None:
+        with console.progress("drawing the embedded data set", sum(NUM_IMAGES.values())) as progress:
+            default = ensure_shapes(default_data_folder(), lambda done, total: progress(done))
+    splits = open_data(start.config.data, default_data=default)
+    for finding in splits.findings:
+        console.on_message(f"{finding.kind.severity}: {finding}")
+    checkpoint, train = start.checkpoint, splits.train
+    if checkpoint is not None and list(checkpoint["class_names"]) != list(train.class_names):
+        raise UserError(
+            f"--resume: {train.source} has the classes {', '.join(train.class_names)}, the run was started with "
+            f"{', '.join(checkpoint['class_names'])}"
+        )
+    if checkpoint is not None and checkpoint["num_images"] != len(train):
+        raise UserError(
+            f"--resume: {train.source} has {len(train)} training images now, the run was started with "
+            f"{checkpoint['num_images']}, so their order cannot go on; start a new run from its weights"
+        )
+    return splits
+
+
+def _evaluator(training: Training, splits: DataSplits) -> SplitEvaluator | None:
+    if splits.val is None:
+        return None
+    config = training.config
+    return SplitEvaluator(
+        splits.val,
+        size_px=config.data.imgsz,
+        batch=config.eval.val_batch or config.accumulation.batch,
+        workers=training.workers,
+        config=config.eval,
+        device=training.device,
+        channels_last=training.channels_last,
+    )
+
+
+class _Run:
+    """A run folder from its first file to its last."""
+
+    def __init__(
+        self, training: Training, evaluator: SplitEvaluator | None, folder: Path, start: _Start, console: Console
+    ) -> None:
+        self.training = training
+        self.evaluator = evaluator
+        self.folder = folder
+        self.checkpoint = start.checkpoint
+        self.console = console
+        self.plots = training.config.run.plots
+
+    def carry_out(self) -> Mapping[str, Any]:
+        """Head of the folder, training, final evaluation, pictures, run card."""
+        (self.folder / "weights").mkdir(exist_ok=True)
+        (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
+        rows = {"run folder": str(self.folder), **startup_rows(self.training)}
+        self.console.startup_table(rows)
+        for notice in startup_notices(self.training.plan):
+            self.console.on_message(f"notice: {notice}")
+        if self.evaluator is None:
+            self.console.on_message("notice: there is no validation split, so the last epoch counts as the best")
+        if self.plots:
+            plot_labels(self.training.index, self.folder / FILES["labels"], self.training.config.data.imgsz)
+        result = self._train()
+        evaluation = self._evaluate_best()
+        if self.plots:
+            plot_results(self.folder)
+        return self._close(rows, result, evaluation)
+
+    def _train(self) -> TrainingResult:
+        records = CsvRecords(self.folder)
+        trainer = self.training.trainer(
+            weights_folder=self.folder / "weights",
+            validate=self._validate if self.evaluator is not None else None,
+            observers=[records, self.console],
+            description={"config": to_mapping(self.training.config)},
+        )
+        if self.checkpoint is not None:
+            trainer.load(self.checkpoint)
+            updates, epochs = trainer.state.clock.updates_attempted, trainer.progress.epochs_done
+            records.truncate_after(updates=updates, epochs=epochs)
+            self.console.on_message(
+                f"going on after update {updates}, in epoch {self.checkpoint['next_epoch'] + 1} after "
+                f"{self.checkpoint['next_position']} images"
+            )
+        result = trainer.run(self._watched(self.training.batches()))
+        if result.stopped_early:
+            patience = self.training.config.run.patience
+            self.console.on_message(f"ended after epoch {result.epochs_done}: no better AP for {patience} epochs")
+        return result
+
+    def _validate(self, model: nn.Module, epoch: int) -> Mapping[str, float]:
+        assert self.evaluator is not None
+        with self.console.progress(f"evaluation {epoch + 1}", len(self.evaluator.index)) as progress:
+            return self.evaluator(model, progress).metrics.defined()
+
+    def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same batches; the first are drawn, and pictures that could not be read are reported once each."""
+        pictured: list[Batch] = []
+        reported: set[str] = set()
+        num_pictured = min(NUM_PICTURED_BATCHES, self.training.plan.num_micro_batches)
+        for batch in batches:
+            for problem in batch.problems:
+                if problem not in reported:
+                    reported.add(problem)
+                    self.console.on_message(
+                        f"warning: {problem}; a grey picture takes its place ({len(reported)} so far)"
+                    )
+            if self.plots and self.checkpoint is None and len(pictured) < num_pictured:
+                pictured.append(batch)
+                if len(pictured) == num_pictured:
+                    plot_batches(pictured, self.training.index.class_names, self.folder / FILES["train_batch"])
+            yield batch
+
+    def _evaluate_best(self) -> Evaluation | None:
+        """Measure the file ``best.pt`` itself, so that the final numbers are those of the weights a person gets."""
+        if self.evaluator is None:
+            return None
+        model, index = self.training.model, self.evaluator.index
+        load_weights(model, read_weights(self.folder / FILES["best"]), index.class_names)
+        with self.console.progress("evaluation of the best weights", len(index)) as progress:
+            evaluation = self.evaluator(model, progress)
+        write_predictions(self.folder / FILES["predictions"], index, evaluation.detections)
+        _write_json(self.folder / FILES["metrics"], evaluation.metrics.to_json())
+        if self.plots:
+            picture = self.folder / FILES["val_predictions"]
+            plot_val_predictions(index, evaluation.detections, picture, read_image=read_image)
+        return evaluation
+
+    def _close(
+        self, startup: Mapping[str, str], result: TrainingResult, evaluation: Evaluation | None
+    ) -> Mapping[str, Any]:
+        """Metrics table, run card and the paths, for people and as a result."""
+        metrics = evaluation.metrics if evaluation is not None else None
+        values = metrics.to_json() if metrics is not None else {}
+        counters = result.clock.as_dict()
+        peaks = {"memory_mib": round(result.peak_memory_mib, 1), "images_per_s": round(result.images_per_s, 2)}
+        common = {
+            "counters": counters,
+            "epochs": result.epochs_done,
+            "stopped_early": result.stopped_early,
+            "peaks": peaks,
+        }
+        _write_json(
+            self.folder / FILES["card"],
+            {
+                "settings": startup,
+                **common,
+                "best": {"epoch": result.best_epoch + 1, **values},
+                "train_s": round(result.train_s, 1),
+                "environment": environment(self.training.device),
+            },
+        )
+        files = {name: str(self.folder / file) for name, file in FILES.items() if (self.folder / file).exists()}
+        if metrics is not None:
+            self.console.metrics_table(
+                metrics.values, [(item.name, item.num_boxes, item.ap, item.ap50) for item in metrics.per_class]
+            )
+        self.console.run_card(
+            {
+                **startup,
+                "counters": counters_text(counters),
+                "epochs": f"{result.epochs_done}, the best is number {result.best_epoch + 1}",
+                "time": f"{result.train_s / 60:.1f} min, {peaks['images_per_s']} images/s in training",
+                "peak memory": f"{peaks['memory_mib']:.0f} MiB",
+                **{FILES[name]: path for name, path in files.items()},
+            }
+        )
+        return {
+            "run": str(self.folder),
+            "best": {"epoch": result.best_epoch + 1, **values},
+            **common,
+            "files": files,
+        }
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(json.loads(to_json(content)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,224 @@
+"""Builds a training run from its configuration: model, plan, optimizer, loader, loop."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from yolo_accum.cli.wiring import build_detector, choose_device, num_workers, use_threads
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
+from yolo_accum.data.dataset import PhotometricFn, TrainDataset
+from yolo_accum.data.loader import train_loader
+from yolo_accum.data.mosaic import mosaic_closed
+from yolo_accum.engine.ema import EmaModel
+from yolo_accum.engine.groups import build_optimizer, choose_optimizer, freeze
+from yolo_accum.engine.ledger import Ledger
+from yolo_accum.engine.loop import EmaSettings, Loop
+from yolo_accum.engine.plan import Plan, check_divisible, scaled_weight_decay
+from yolo_accum.engine.precision import Precision, choose_precision
+from yolo_accum.engine.ramp import Schedule
+from yolo_accum.engine.trainer import Trainer, TrainerOptions, Validate
+from yolo_accum.engine.update import Stepper, network_input
+from yolo_accum.loss.yolox import YoloxCriterion
+from yolo_accum.model.build import build_model
+from yolo_accum.model.weights import WeightsSummary
+from yolo_accum.model.yolox import YOLOX
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The parts of a run that has not begun."""
+
+    config: TrainConfig
+    index: DetectionIndex
+    model: YOLOX
+    model_size: str
+    summary: WeightsSummary | None
+    """What was loaded from ``--weights``."""
+    frozen: tuple[str, ...]
+    """Parameters that are not trained."""
+    device: torch.device
+    channels_last: bool
+    plan: Plan
+    optimizer_name: str
+    lr0: float
+    loop: Loop
+    workers: int
+    photometric: PhotometricFn | None
+
+    def trainer(
+        self,
+        *,
+        weights_folder: Path,
+        validate: Validate | None,
+        observers: Sequence[Observer],
+        description: Mapping[str, Any],
+    ) -> Trainer:
+        """The run itself; ``description`` is added to what the checkpoints say of it."""
+        self.loop.observers = observers
+        options = self.config.run
+        return Trainer(
+            loop=self.loop,
+            validate=validate,
+            weights_folder=weights_folder,
+            observers=observers,
+            options=TrainerOptions(
+                val_every=options.val_every,
+                patience=options.patience,
+                save_minutes=options.save_minutes,
+                max_skipped=self.config.optim.max_skipped,
+            ),
+            description={
+                "class_names": list(self.index.class_names),
+                "class_ids": list(self.index.class_ids),
+                "model_size": self.model_size,
+                "num_images": len(self.index),
+                "optimizer_name": self.optimizer_name,
+                "lr0": self.lr0,
+                **description,
+            },
+            image_name=lambda row: self.index.image_paths[row],
+        )
+
+    def batches(self) -> Iterable[Batch]:
+        """The micro-batches of the plan, loaded ahead."""
+        dataset = TrainDataset(
+            self.index,
+            self.config.augment,
+            seed=self.config.run.seed,
+            num_epochs=self.config.optim.epochs,
+            photometric=self.photometric,
+        )
+        replicas = self.loop.stepper.replicas
+        keys = micro_batch_keys(self.plan, self.config.data.imgsz, replicas.rank, replicas.size)
+        loader = train_loader(dataset, keys, workers=self.workers, pin_memory=self.device.type == "cuda")
+        return cast("Iterable[Batch]", loader)
+
+
+def micro_batch_keys(plan: Plan, size_px: int, replica: int, num_replicas: int) -> Iterator[list[SampleKey]]:
+    """What one replica has to load: its share of every micro-batch that is not dropped, if it has one."""
+    for window in plan.windows():
+        if not window.dropped:
+            for micro_batch in window.micro_batches:
+                share = micro_batch.share(replica, num_replicas)
+                if share:
+                    yield [SampleKey(micro_batch.epoch, position, size_px) for position in share]
+
+
+def build_training(
+    config: TrainConfig,
+    index: DetectionIndex,
+    *,
+    checkpoint: Mapping[str, Any] | None = None,
+    photometric: PhotometricFn | None = None,
+) -> Training:
+    """All parts of a run, seeded.
+
+    Args:
+        config: resolved.
+        index: the training split.
+        checkpoint: of the run to go on with: decides model size, precision and where the plan starts.
+        photometric: extra changes of colour.
+    Raises:
+        UserError: options, weights, data and device do not go together.
+    """
+    torch.manual_seed(config.run.seed)
+    device = choose_device(config.run.device)
+    use_threads(config.run.threads)
+    optim = config.optim
+    plan = Plan(
+        num_images=len(index),
+        epochs=optim.epochs,
+        batch=config.accumulation.batch,
+        nbs=config.accumulation.nbs,
+        warmup_epochs=optim.warmup_epochs,
+        ramp=config.accumulation.ramp,
+        tail=config.accumulation.tail,
+        start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
+        start_position=checkpoint["next_position"] if checkpoint else 0,
+    )
+    check_divisible(plan.batch, 1)
+    if checkpoint is not None:
+        model_size, summary = checkpoint["model_size"], None
+        model = build_model(model_size, len(index.class_names))
+        optimizer_name, lr0 = checkpoint["optimizer_name"], checkpoint["lr0"]
+    else:
+        model, model_size, summary = build_detector(config.model, index.class_names)
+        optimizer_name, lr0 = choose_optimizer(optim, plan.num_updates)
+    channels_last = config.run.channels_last is not False
+    model.to(device).to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+    frozen = freeze(model, config.model.freeze)
+    closed = [epoch for epoch in range(optim.epochs) if mosaic_closed(epoch, optim.epochs, config.augment.close_mosaic)]
+    criterion = YoloxCriterion(config.loss, len(index.class_names), closed[0] if closed else None)
+    stepper = Stepper(
+        model=model.train(),
+        criterion=criterion,
+        optimizer=build_optimizer(
+            model, optimizer_name, lr0, optim.momentum, scaled_weight_decay(optim.weight_decay, plan.batch, plan.nbs)
+        ),
+        precision=Precision(checkpoint["precision"], "as before")
+        if checkpoint
+        else choose_precision(
+            config.run.amp, device, _trial(model, device, plan.batch, config.data.imgsz, channels_last)
+        ),
+        device=device,
+        max_grad_norm=optim.max_grad_norm,
+        channels_last=channels_last,
+    )
+    loop = Loop(
+        stepper=stepper,
+        plan=plan,
+        schedule=Schedule(
+            total_images=plan.num_images * plan.epochs,
+            warmup_images=plan.warmup_images,
+            lr0=lr0,
+            lrf=optim.lrf,
+            shape=optim.schedule,
+            warmup_lr=optim.warmup_lr,
+            momentum=optim.momentum,
+            warmup_momentum=optim.warmup_momentum,
+        ),
+        ema=EmaSettings(model=EmaModel(model), decay=optim.ema_decay, tau=optim.ema_tau) if optim.ema_decay else None,
+        ledger=Ledger(len(index)),
+        observers=(),
+        size_px=config.data.imgsz,
+    )
+    return Training(
+        config=config,
+        index=index,
+        model=model,
+        model_size=model_size,
+        summary=summary,
+        frozen=tuple(frozen),
+        device=device,
+        channels_last=channels_last,
+        plan=plan,
+        optimizer_name=optimizer_name,
+        lr0=lr0,
+        loop=loop,
+        workers=num_workers(config.data, len(index)),
+        photometric=photometric,
+    )
+
+
+def _trial(
+    model: YOLOX, device: torch.device, batch: int, size_px: int, channels_last: bool
+) -> Callable[[Precision], None]:
+    """Runs a micro-batch forward and backward on a copy of the model, to measure a precision."""
+    copied = copy.deepcopy(model).train()
+    images = torch.randint(0, 256, (batch, 3, size_px, size_px), dtype=torch.uint8, generator=torch.Generator())
+    memory_format = torch.channels_last if channels_last else torch.contiguous_format
+
+    def run(precision: Precision) -> None:
+        copied.zero_grad(set_to_none=True)
+        with precision.autocast(device):
+            output = copied(network_input(images.to(device), memory_format))
+        (output.box_raw.float().square().mean() + output.scores().mean()).backward()
+
+    return run
