@@ -39,7 +39,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
     parsers = {"train": parse_train, "val": parse_val, "predict": parse_predict}
     commands = re.findall(r"yolo-accum (train|val|predict) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme())
 
-    assert {verb for verb, _ in commands} == set(VERBS)
+    assert {verb for verb, _ in commands} == set(parsers) <= set(VERBS)
     for verb, words in commands:
         if "--help" not in words:
             parsers[verb](words.split())

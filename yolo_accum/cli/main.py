@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import os
 import signal
 import sys
@@ -39,10 +40,17 @@ class Verb(NamedTuple):
     parse: Callable[[Sequence[str]], Arguments]
 
 
+def _parse_benchmark(words: Sequence[str]) -> Arguments:
+    """What is to be measured, then options of `train`; the verb itself knows what it can measure, and its help."""
+    is_help = list(words[:1]) in (["-h"], ["--help"])
+    return parse_train([] if is_help else list(itertools.dropwhile(lambda word: not word.startswith("-"), words)))
+
+
 VERBS = {
     "train": Verb("train a detector; without options on the embedded data set", parse_train),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
+    "benchmark": Verb("measure what the engine costs over a bare training loop", _parse_benchmark),
 }
 
 
@@ -108,7 +116,7 @@ def _overview() -> str:
         "",
         "Trains object detectors; gradient accumulation is planned, exact and recorded.",
         "",
-        *(f"  {name:<10}{verb.summary}" for name, verb in VERBS.items()),
+        *(f"  {name:<11}{verb.summary}" for name, verb in VERBS.items()),
         "",
         "yolo-accum VERB --help lists the options of a verb.",
     ]
