@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -241,6 +241,19 @@ class Criterion(Protocol):
         ...
 
     def __call__(self, output: DenseOutput, batch: Batch) -> LossSums: ...
+
+
+@runtime_checkable
+class WindowAware(Protocol):
+    """A module that is told where windows begin and end: a norm whose statistics depend on the whole window."""
+
+    def open_window(self, num_micro_batches: int) -> None:
+        """A window of so many micro-batches begins; whatever an earlier one left behind is void."""
+        ...
+
+    def close_window(self, applied: bool) -> None:
+        """The window's update was applied, or refused; then every trace of the window has to go."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

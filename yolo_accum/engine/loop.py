@@ -182,7 +182,7 @@ class Loop:
         accumulator = TotalsAccumulator(stepper.criterion.term_names, stepper.device)
         image_indices: list[int] = []
         epochs: list[FinishedEpoch] = []
-        stepper.open_window()
+        stepper.open_window(len(window))
         for micro_batch in window.micro_batches:
             is_last = micro_batch is window.last
             with stepper.sync_context(is_last):

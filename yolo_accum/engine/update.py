@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from yolo_accum.contracts import Batch, Criterion, DenseOutput, LossSums
+from yolo_accum.contracts import Batch, Criterion, DenseOutput, LossSums, WindowAware
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.precision import Precision
 
@@ -72,16 +72,23 @@ class Stepper:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._norm_buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         self._norm_buffers_before = [buffer.clone() for buffer in self._norm_buffers]
+        self._window_aware = [module for module in model.modules() if isinstance(module, WindowAware)]
 
     def sync_context(self, is_last: bool) -> AbstractContextManager[None]:
         """Around forward and backward of a micro-batch; gradients are exchanged on the window's last one only."""
         return self.replicas.sync_context(self._wrapped, is_last)
 
-    def open_window(self) -> None:
-        """Forget old gradients and remember running statistics, so that a refused update leaves no trace."""
+    def open_window(self, num_micro_batches: int) -> None:
+        """Forget old gradients and remember running statistics, so that a refused update leaves no trace.
+
+        Args:
+            num_micro_batches: length of the window, for norms that depend on it.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         if self._norm_buffers:
             torch._foreach_copy_(self._norm_buffers_before, self._norm_buffers)
+        for module in self._window_aware:
+            module.open_window(num_micro_batches)
 
     def forward(self, batch: Batch) -> LossSums:
         """Loss sums of one micro-batch that lies on the device."""
@@ -139,6 +146,8 @@ class Stepper:
                 self.optimizer.step()
         elif self._norm_buffers:
             torch._foreach_copy_(self._norm_buffers, self._norm_buffers_before)
+        for module in self._window_aware:
+            module.close_window(applied)
         if self.scaler is not None:
             self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)

@@ -63,7 +63,7 @@ def stepper(precision: str = "off", *, lr: float = 1.0, max_grad_norm: float = 0
 
 def test_weight_moves_by_factor_times_gradient() -> None:
     one = stepper()
-    one.open_window()
+    one.open_window(1)
     for levels in ([255, 255], [255]):
         one.backward(one.forward(batch_of(levels)), provisional=4.0)
     update = one.apply(2.0, finite=True)  # gradient of the sum is 3, divided by 4, times 2
@@ -75,7 +75,7 @@ def test_weight_moves_by_factor_times_gradient() -> None:
 @pytest.mark.parametrize("provisional", [0.25, 1.0, 64.0, 37.5])
 def test_result_does_not_depend_on_the_provisional_divisor(provisional: float) -> None:
     one = stepper()
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255, 128])), provisional)
     one.apply(provisional, finite=True)
     assert one.model.weight.item() == pytest.approx(2.0 - (1 + 128 / 255), rel=1e-6)
@@ -83,7 +83,7 @@ def test_result_does_not_depend_on_the_provisional_divisor(provisional: float) -
 
 def test_clipping_sees_the_true_gradient_and_acts_once() -> None:
     one = stepper("fp16", max_grad_norm=2.0)
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255, 255, 255])), 1.0)
     assert one.model.weight.grad is not None
     assert one.model.weight.grad.item() == pytest.approx(3 * 65536)  # scaled while the window is open
@@ -96,7 +96,7 @@ def test_clipping_sees_the_true_gradient_and_acts_once() -> None:
 
 def test_a_clip_above_the_norm_does_nothing() -> None:
     one = stepper("fp16", max_grad_norm=10.0)
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255, 255, 255])), 1.0)
     assert one.apply(1.0, finite=True).clip_coefficient == 1.0
     assert one.model.weight.item() == pytest.approx(-1.0)
@@ -106,7 +106,7 @@ def test_a_clip_above_the_norm_does_nothing() -> None:
 def test_refused_update_leaves_no_trace(precision: str) -> None:
     one = stepper(precision)
     before = {name: value.clone() for name, value in one.model.state_dict().items() if value.is_floating_point()}
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255])), 1.0)
     assert one.model.weight.grad is not None
     one.model.weight.grad.fill_(float("inf"))
@@ -121,7 +121,7 @@ def test_refused_update_leaves_no_trace(precision: str) -> None:
 
 def test_loss_that_is_not_finite_refuses_the_update() -> None:
     one = stepper()
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255])), 1.0)
     assert not one.apply(1.0, finite=False).applied
     assert one.model.weight.item() == 2.0
@@ -129,7 +129,7 @@ def test_loss_that_is_not_finite_refuses_the_update() -> None:
 
 def test_scale_survives_a_new_process() -> None:
     one = stepper("fp16")
-    one.open_window()
+    one.open_window(1)
     one.backward(one.forward(batch_of([255])), 1.0)
     one.model.weight.grad.fill_(float("nan"))  # type: ignore[union-attr]
     one.apply(1.0, finite=True)
