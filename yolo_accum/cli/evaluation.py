@@ -12,8 +12,9 @@ from yolo_accum.config.schema import EvalConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Detections
 from yolo_accum.data.dataset import EvalDataset
 from yolo_accum.data.loader import eval_loader
+from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.update import network_input
-from yolo_accum.metrics.evaluate import Detect, Evaluation, evaluate
+from yolo_accum.metrics.evaluate import Detect, Evaluation, detect_all, measure
 from yolo_accum.model.postprocess import detect
 
 WORTH_WORKERS_IMAGES = 500
@@ -39,8 +40,27 @@ def make_detect(model: nn.Module, device: torch.device, config: EvalConfig, chan
     return detect_in
 
 
+LARGEST_BATCH_IMAGES = 32
+"""Of an evaluation batch by default: the training batch, up to this."""
+
+
+def default_val_batch(config: EvalConfig, batch: int) -> int:
+    """Images of an evaluation batch: as asked, else those of training, up to 32.
+
+    The number of replicas does not enter: the same pictures are always detected together, so that rounding, and with
+    it the order of equal scores, does not depend on how the work is spread.
+    """
+    return config.val_batch or min(batch, LARGEST_BATCH_IMAGES)
+
+
+def share_of_batches(num_images: int, batch: int, replicas: Replicas) -> list[int]:
+    """The rows that one replica evaluates: whole batches, dealt in turn; every row is in one share."""
+    starts = range(0, num_images, batch)[replicas.rank :: replicas.size]
+    return [row for start in starts for row in range(start, min(start + batch, num_images))]
+
+
 class SplitEvaluator:
-    """Measures models on one split; its loader stays from one call to the next.
+    """Measures models on one split; its loader stays from one call to the next. All replicas call it together.
 
     Args:
         index: the split.
@@ -50,6 +70,7 @@ class SplitEvaluator:
         config: how detections are made and measured.
         device: where the models lie.
         channels_last: memory format of the images.
+        replicas: share the batches among them; alone by default.
     """
 
     def __init__(
@@ -62,30 +83,40 @@ class SplitEvaluator:
         config: EvalConfig,
         device: torch.device,
         channels_last: bool,
+        replicas: Replicas | None = None,
     ) -> None:
         self.index = index
+        self._replicas = replicas or Replicas()
         self._config = config
         self._device = device
         self._channels_last = channels_last
+        rows = share_of_batches(len(index), batch, self._replicas)
+        self.num_images = len(rows)
+        """Images that this replica evaluates, for progress."""
         self._batches = eval_loader(
             EvalDataset(index, size_px),
             batch,
             workers=workers if len(index) >= WORTH_WORKERS_IMAGES else 0,
             pin_memory=device.type == "cuda",
+            indices=rows,
         )
 
     def __call__(self, model: nn.Module, progress: Callable[[int], None] | None = None) -> Evaluation:
-        """COCO numbers and detections; the model's training mode is restored afterwards."""
+        """COCO numbers and detections of all replicas; the model's training mode is restored afterwards.
+
+        The numbers are computed on the first replica, from every image once.
+        """
         was_training = model.training
         model.eval()
         try:
-            return evaluate(
+            detections = detect_all(
                 cast("Iterable[Batch]", self._batches),
                 make_detect(model, self._device, self._config, self._channels_last),
-                self.index,
-                evaluator=self._config.evaluator,
-                max_det=self._config.max_det,
                 progress=progress,
             )
         finally:
             model.train(was_training)
+        detections = self._replicas.gather(detections)
+        return self._replicas.decide(
+            lambda: measure(detections, self.index, evaluator=self._config.evaluator, max_det=self._config.max_det)
+        )

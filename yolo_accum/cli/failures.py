@@ -16,6 +16,13 @@ BROKEN_PIPE = 128 + 13
 _UNUSABLE_FILE = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 
 
+def exit_code(error: BaseException) -> int:
+    """The exit code of a program that ends with ``error``, as ``describe_failure`` has it."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else DONE
+    return BROKEN_PIPE if isinstance(error, BrokenPipeError) else describe_failure(error)[0]
+
+
 def describe_failure(error: BaseException) -> tuple[int, str]:
     """Exit code and one sentence for what went wrong.
 

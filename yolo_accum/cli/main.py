@@ -19,7 +19,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn, Protocol
 
 import yolo_accum
-from yolo_accum.cli.failures import BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure
+from yolo_accum.cli.failures import BAD_INPUT, BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure, exit_code
 from yolo_accum.cli.output import to_json
 from yolo_accum.config.arguments import parse_predict, parse_train, parse_val
 from yolo_accum.config.options import closest
@@ -81,7 +81,7 @@ def _exit_code(words: list[str]) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as ending:  # --help and SIGTERM
-        return ending.code if isinstance(ending.code, int) else DONE
+        return exit_code(ending)
     except (Exception, KeyboardInterrupt) as error:
         code, sentence = describe_failure(error)
         if any(word.partition("=")[0] == "--debug" for word in words):
@@ -100,7 +100,7 @@ def _run(words: list[str]) -> int:
     verb, *rest = words
     if verb not in VERBS:
         raise UserError(f"{verb}: there is no such verb{closest(verb, VERBS)}; there are: {', '.join(VERBS)}")
-    as_json = VERBS[verb].parse(rest).json
+    as_json = _parse(verb, rest).json
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
     if not isinstance(outcome, Mapping):
@@ -108,6 +108,16 @@ def _run(words: list[str]) -> int:
     if as_json:
         print(to_json(outcome))
     return CHECK_FAILED if outcome.get("ok") is False else DONE
+
+
+def _parse(verb: str, words: Sequence[str]) -> Arguments:
+    """The options. All replicas read the same ones, so the first alone tells what is wrong with them."""
+    try:
+        return VERBS[verb].parse(words)
+    except UserError:
+        if os.environ.get("RANK", "0") != "0":
+            raise SystemExit(BAD_INPUT) from None
+        raise
 
 
 def _overview() -> str:

@@ -21,6 +21,7 @@ def startup_rows(training: Training) -> dict[str, str]:
     ramp = f"K grows from 1 to {length}" if plan.ramp and length > 1 else "K does not grow"
     precision = training.loop.stepper.precision
     num_parameters = sum(parameter.numel() for parameter in training.model.parameters())
+    several = f"{replicas} replicas, the first on " if replicas > 1 else ""
     start = "new weights" if config.model.weights is None else config.model.weights
     return {
         "model": f"{training.model_size}, {num_parameters / 1e6:.2f} M parameters, "
@@ -47,7 +48,7 @@ def startup_rows(training: Training) -> dict[str, str]:
         "loss normalisation": "sums of the whole window and all replicas over their one denominator",
         "norm": "batch norm over the micro-batch",
         "precision": f"{precision.name} ({precision.reason})",
-        "device": f"{training.device}, {torch.get_num_threads()} threads, {training.workers} loader workers"
+        "device": f"{several}{training.device}, {torch.get_num_threads()} threads, {training.workers} loader workers"
         f"{', channels_last' if training.channels_last else ''}",
         "network input": f"{config.data.imgsz} px",
     }

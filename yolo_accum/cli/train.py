@@ -10,20 +10,28 @@ from typing import Any
 
 from torch import nn
 
-from yolo_accum.cli.evaluation import SplitEvaluator
+from yolo_accum.cli.evaluation import SplitEvaluator, default_val_batch
+from yolo_accum.cli.failures import DONE, FAILED, exit_code
 from yolo_accum.cli.output import to_json
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training
-from yolo_accum.cli.wiring import absolute_paths, default_data_folder, environment, make_run_folder
+from yolo_accum.cli.wiring import (
+    absolute_paths,
+    default_data_folder,
+    environment,
+    make_run_folder,
+    named_devices,
+)
 from yolo_accum.config.arguments import TrainArguments, parse_train
 from yolo_accum.config.load import from_mapping, to_mapping, to_yaml
 from yolo_accum.config.schema import TrainConfig
-from yolo_accum.contracts import Batch
+from yolo_accum.contracts import Batch, DetectionIndex
 from yolo_accum.data.augment import Photometric
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
 from yolo_accum.data.synthetic import NUM_IMAGES, ensure_shapes
 from yolo_accum.engine.checkpoint import read_checkpoint
+from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
 from yolo_accum.engine.trainer import TrainingResult
 from yolo_accum.errors import UserError
 from yolo_accum.metrics.evaluate import Evaluation
@@ -67,27 +75,51 @@ class _Start:
     checkpoint: Mapping[str, Any] | None = None
 
 
-def run(argv: Sequence[str]) -> Mapping[str, Any]:
-    """Train as the options say; returns the run folder, the best metrics, the counters and the files."""
+def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
+    """Train as the options say; returns the run folder, the best metrics, the counters and the files.
+
+    Several devices mean a replica each: this process then only starts them and returns their exit code. Every
+    replica comes here, too; all but the first return the exit code alone.
+    """
     arguments = parse_train(argv)
-    with Console(as_json=arguments.json) as console:
-        if arguments.recipe is not None:
-            console.on_message(f"recipe {arguments.recipe}: its options apply where the command line says nothing")
-        start = _resumed(arguments) if arguments.resume is not None else _Start(config=arguments.config)
-        splits = _open_data(start, console)
-        start = replace(start, config=absolute_paths(start.config))
-        strength = start.config.augment.photometric
-        training = build_training(
-            start.config,
-            splits.train,
-            checkpoint=start.checkpoint,
-            photometric=Photometric(strength) if strength else None,
-        )
-        if training.summary is not None:
-            console.on_message(str(training.summary))
-        evaluator = _evaluator(training, splits)
-        folder = start.folder or make_run_folder(start.config.run)
-        return _Run(training, evaluator, folder, start, console).carry_out()
+    if replicas_in_environment().size == 1:
+        num_devices = len(named_devices(_start(arguments).config.run.device))
+        if num_devices > 1:
+            return launch_replicas(num_devices, ["train", *argv], failed=FAILED)
+    with (
+        join_replicas(exit_code) as replicas,
+        Console(as_json=arguments.json, quiet=not replicas.is_first) as console,
+    ):
+        result = _train(arguments, replicas, console)
+    return result if replicas.is_first else DONE
+
+
+def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> Mapping[str, Any]:
+    """What every replica does; the result is complete on the first one."""
+    if arguments.recipe is not None:
+        console.on_message(f"recipe {arguments.recipe}: its options apply where the command line says nothing")
+    start = replicas.decide(lambda: _start(arguments))
+    splits = _open_data(start, replicas, console)
+    start = replace(start, config=absolute_paths(start.config))
+    strength = start.config.augment.photometric
+    training = build_training(
+        start.config,
+        splits.train,
+        checkpoint=start.checkpoint,
+        photometric=Photometric(strength) if strength else None,
+        replicas=replicas,
+    )
+    if training.summary is not None:
+        console.on_message(str(training.summary))
+    evaluator = _evaluator(training, splits)
+    folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
+    run = _Run(training, evaluator, folder, start, console)
+    return run.carry_out() if replicas.is_first else run.take_part()
+
+
+def _start(arguments: TrainArguments) -> _Start:
+    """What is asked for: a new run, or one to go on with."""
+    return _resumed(arguments) if arguments.resume is not None else _Start(config=arguments.config)
 
 
 def _resumed(arguments: TrainArguments) -> _Start:
@@ -115,12 +147,12 @@ def _resumed(arguments: TrainArguments) -> _Start:
     return _Start(config=config, folder=folder, checkpoint=checkpoint)
 
 
-def _open_data(start: _Start, console: Console) -> DataSplits:
+def _open_data(start: _Start, replicas: Replicas, console: Console) -> DataSplits:
     """Read the data set (drawing the embedded one if it is missing) and say what was found."""
     default = None
     if start.config.data.data is None:
         with console.progress("drawing the embedded data set", sum(NUM_IMAGES.values())) as progress:
-            default = ensure_shapes(default_data_folder(), lambda done, total: progress(done))
+            default = replicas.decide(lambda: ensure_shapes(default_data_folder(), lambda done, total: progress(done)))
     splits = open_data(start.config.data, default_data=default)
     for finding in splits.findings:
         console.on_message(f"{finding.kind.severity}: {finding}")
@@ -145,11 +177,12 @@ def _evaluator(training: Training, splits: DataSplits) -> SplitEvaluator | None:
     return SplitEvaluator(
         splits.val,
         size_px=config.data.imgsz,
-        batch=config.eval.val_batch or config.accumulation.batch,
+        batch=default_val_batch(config.eval, config.accumulation.batch),
         workers=training.workers,
         config=config.eval,
         device=training.device,
         channels_last=training.channels_last,
+        replicas=training.loop.stepper.replicas,
     )
 
 
@@ -164,7 +197,8 @@ class _Run:
         self.folder = folder
         self.checkpoint = start.checkpoint
         self.console = console
-        self.plots = training.config.run.plots
+        self.replicas = training.loop.stepper.replicas
+        self.plots = training.config.run.plots and self.replicas.is_first
 
     def carry_out(self) -> Mapping[str, Any]:
         """Head of the folder, training, final evaluation, pictures, run card."""
@@ -178,24 +212,33 @@ class _Run:
             self.console.on_message("notice: there is no validation split, so the last epoch counts as the best")
         if self.plots:
             plot_labels(self.training.index, self.folder / FILES["labels"], self.training.config.data.imgsz)
-        result = self._train()
+        records = CsvRecords(self.folder)
+        result = self._train(records)
         evaluation = self._evaluate_best()
+        if evaluation is not None and self.evaluator is not None:
+            self._write(evaluation, self.evaluator.index)
         if self.plots:
             plot_results(self.folder)
         return self._close(rows, result, evaluation)
 
-    def _train(self) -> TrainingResult:
-        records = CsvRecords(self.folder)
+    def take_part(self) -> Mapping[str, Any]:
+        """The work of a replica that writes nothing: training and its share of the evaluations."""
+        self._train(None)
+        self._evaluate_best()
+        return {}
+
+    def _train(self, records: CsvRecords | None) -> TrainingResult:
         trainer = self.training.trainer(
             weights_folder=self.folder / "weights",
             validate=self._validate if self.evaluator is not None else None,
-            observers=[records, self.console],
+            observers=[self.console] if records is None else [records, self.console],
             description={"config": to_mapping(self.training.config)},
         )
         if self.checkpoint is not None:
             trainer.load(self.checkpoint)
             updates, epochs = trainer.state.clock.updates_attempted, trainer.progress.epochs_done
-            records.truncate_after(updates=updates, epochs=epochs)
+            if records is not None:
+                records.truncate_after(updates=updates, epochs=epochs)
             self.console.on_message(
                 f"going on after update {updates}, in epoch {self.checkpoint['next_epoch'] + 1} after "
                 f"{self.checkpoint['next_position']} images"
@@ -208,7 +251,7 @@ class _Run:
 
     def _validate(self, model: nn.Module, epoch: int) -> Mapping[str, float]:
         assert self.evaluator is not None
-        with self.console.progress(f"evaluation {epoch + 1}", len(self.evaluator.index)) as progress:
+        with self.console.progress(f"evaluation {epoch + 1}", self.evaluator.num_images) as progress:
             return self.evaluator(model, progress).metrics.defined()
 
     def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -220,9 +263,7 @@ class _Run:
             for problem in batch.problems:
                 if problem not in reported:
                     reported.add(problem)
-                    self.console.on_message(
-                        f"warning: {problem}; a grey picture takes its place ({len(reported)} so far)"
-                    )
+                    self.console.warn(f"warning: {problem}; a grey picture takes its place ({len(reported)} so far)")
             if self.plots and self.checkpoint is None and len(pictured) < num_pictured:
                 pictured.append(batch)
                 if len(pictured) == num_pictured:
@@ -233,16 +274,18 @@ class _Run:
         """Measure the file ``best.pt`` itself, so that the final numbers are those of the weights a person gets."""
         if self.evaluator is None:
             return None
-        model, index = self.training.model, self.evaluator.index
-        load_weights(model, read_weights(self.folder / FILES["best"]), index.class_names)
-        with self.console.progress("evaluation of the best weights", len(index)) as progress:
-            evaluation = self.evaluator(model, progress)
+        best = self.replicas.decide(lambda: read_weights(self.folder / FILES["best"]))
+        load_weights(self.training.model, best, self.evaluator.index.class_names)
+        with self.console.progress("evaluation of the best weights", self.evaluator.num_images) as progress:
+            return self.evaluator(self.training.model, progress)
+
+    def _write(self, evaluation: Evaluation, index: DetectionIndex) -> None:
+        """What the evaluation of the best weights found, for people and programs."""
         write_predictions(self.folder / FILES["predictions"], index, evaluation.detections)
         _write_json(self.folder / FILES["metrics"], evaluation.metrics.to_json())
         if self.plots:
             picture = self.folder / FILES["val_predictions"]
             plot_val_predictions(index, evaluation.detections, picture, read_image=read_image)
-        return evaluation
 
     def _close(
         self, startup: Mapping[str, str], result: TrainingResult, evaluation: Evaluation | None

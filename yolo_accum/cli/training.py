@@ -16,6 +16,7 @@ from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
 from yolo_accum.data.dataset import PhotometricFn, TrainDataset
 from yolo_accum.data.loader import train_loader
 from yolo_accum.data.mosaic import mosaic_closed
+from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.ema import EmaModel
 from yolo_accum.engine.groups import build_optimizer, choose_optimizer, freeze
 from yolo_accum.engine.ledger import Ledger
@@ -117,6 +118,7 @@ def build_training(
     *,
     checkpoint: Mapping[str, Any] | None = None,
     photometric: PhotometricFn | None = None,
+    replicas: Replicas | None = None,
 ) -> Training:
     """All parts of a run, seeded.
 
@@ -125,12 +127,14 @@ def build_training(
         index: the training split.
         checkpoint: of the run to go on with: decides model size, precision and where the plan starts.
         photometric: extra changes of colour.
+        replicas: this process's place among the replicas; alone by default.
     Raises:
         UserError: options, weights, data and device do not go together.
     """
+    replicas = replicas or Replicas()
     torch.manual_seed(config.run.seed)
-    device = choose_device(config.run.device)
-    use_threads(config.run.threads)
+    device = choose_device(config.run.device, replicas)
+    use_threads(config.run.threads, replicas.local_size)
     optim = config.optim
     plan = Plan(
         num_images=len(index),
@@ -143,7 +147,7 @@ def build_training(
         start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
         start_position=checkpoint["next_position"] if checkpoint else 0,
     )
-    check_divisible(plan.batch, 1)
+    check_divisible(plan.batch, replicas.size)
     if checkpoint is not None:
         model_size, summary = checkpoint["model_size"], None
         model = build_model(model_size, len(index.class_names))
@@ -164,10 +168,15 @@ def build_training(
         ),
         precision=Precision(checkpoint["precision"], "as before")
         if checkpoint
-        else choose_precision(
-            config.run.amp, device, _trial(model, device, plan.batch, config.data.imgsz, channels_last)
+        else replicas.decide(
+            lambda: choose_precision(
+                config.run.amp,
+                device,
+                _trial(model, device, plan.batch // replicas.size, config.data.imgsz, channels_last),
+            )
         ),
         device=device,
+        replicas=replicas,
         max_grad_norm=optim.max_grad_norm,
         channels_last=channels_last,
     )
@@ -202,7 +211,7 @@ def build_training(
         optimizer_name=optimizer_name,
         lr0=lr0,
         loop=loop,
-        workers=num_workers(config.data, len(index)),
+        workers=num_workers(config.data, len(index), replicas.local_size),
         photometric=photometric,
     )
 

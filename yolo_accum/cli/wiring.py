@@ -13,6 +13,7 @@ import torch
 from yolo_accum.config.paths import PACKAGE
 from yolo_accum.config.schema import DataConfig, ModelConfig, RunConfig, TrainConfig
 from yolo_accum.data.loader import default_workers
+from yolo_accum.engine.distributed import Replicas
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
 from yolo_accum.model.weights import WeightsSummary, infer_size, load_weights, read_weights
@@ -27,39 +28,66 @@ def default_data_folder() -> Path:
     return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "data" / "shapes"
 
 
-def choose_device(name: str) -> torch.device:
-    """The device that ``--device`` names.
+def named_devices(name: str) -> list[str]:
+    """The devices that ``--device`` lists, one a replica of this node."""
+    return [part.strip() for part in name.split(",")]
+
+
+def choose_device(name: str, replicas: Replicas | None = None) -> torch.device:
+    """The device that ``--device`` names for this replica; on CUDA it becomes the current one.
+
+    A list names one device a replica of this node. ``auto`` and ``cuda`` mean the GPU with the replica's number.
 
     Raises:
-        UserError: no such device here.
+        UserError: no such device here, or another number of devices than of replicas.
     """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cpu":
-        return torch.device("cpu")
-    number = name.removeprefix("cuda").removeprefix(":") or "0"
+    local_rank, local_size = (replicas.local_rank, replicas.local_size) if replicas is not None else (0, 1)
+    names = named_devices(name)
+    if len(names) > 1 and len(names) != local_size:
+        raise UserError(
+            f"--device {name} names {len(names)} devices for {local_size} replica{'s' * (local_size > 1)} on this "
+            "machine; one each is needed"
+        )
+    mine = names[local_rank] if len(names) > 1 else name
     count = torch.cuda.device_count()
+    if mine == "cpu" or (mine == "auto" and not count):
+        return torch.device("cpu")
+    number = mine.removeprefix("cuda").removeprefix(":") if mine != "auto" else ""
+    if local_size > 1 and len(names) == 1 and number:
+        raise UserError(f"--device {name} names one GPU for {local_size} replicas; list one each, or use auto")
+    number = number or str(local_rank)
     if not number.isdigit() or int(number) >= count:
         here = f"GPUs here: 0 to {count - 1}" if count else "there is no CUDA GPU here"
-        raise UserError(f"--device {name}: auto, cpu, cuda or the number of a GPU is needed; {here}")
-    return torch.device("cuda", int(number))
+        needed = "auto, cpu, cuda, the number of a GPU, or a list of those with one for each replica, is needed"
+        raise UserError(f"--device {name}: {needed}; {here}")
+    device = torch.device("cuda", int(number))
+    torch.cuda.set_device(device)
+    return device
 
 
-def use_threads(threads: int | None) -> int:
-    """Let torch use the given number of threads, by default all cores that this process may use."""
-    count = threads or available_cores()
+def use_threads(threads: int | None, num_processes: int = 1) -> int:
+    """Let torch use the given number of threads, by default this process's part of the cores.
+
+    Args:
+        threads: as asked.
+        num_processes: replicas that share this machine.
+    """
+    count = threads or available_cores(num_processes)
     torch.set_num_threads(count)
     return count
 
 
-def available_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def available_cores(num_processes: int = 1) -> int:
+    """Cores for each of ``num_processes`` that share those this process may run on; at least 1."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // num_processes)
 
 
-def num_workers(config: DataConfig, num_images: int) -> int:
-    """Loader processes: as asked, else one a core; none for a set that is smaller than that."""
-    return config.workers if config.workers is not None else min(default_workers(available_cores()), num_images)
+def num_workers(config: DataConfig, num_images: int, num_processes: int = 1) -> int:
+    """Loader processes of a replica: as asked, else one for each of its cores; none for a smaller set than that."""
+    if config.workers is not None:
+        return config.workers
+    return min(default_workers(available_cores(num_processes)), num_images)
 
 
 def build_detector(config: ModelConfig, class_names: Sequence[str]) -> tuple[YOLOX, str, WeightsSummary | None]:

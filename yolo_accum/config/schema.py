@@ -45,7 +45,7 @@ class DataConfig:
     imgsz: int = 640
     """Side of the square network input in pixels, a multiple of 32."""
     workers: int | None = None
-    """Loader processes; by default one a core, at most 8."""
+    """Loader processes of a replica; by default one for each of its cores, at most 8."""
 
     def __post_init__(self) -> None:
         _check(
@@ -207,7 +207,7 @@ class EvalConfig:
     evaluator: Literal["hotcoco", "pycocotools"] = "hotcoco"
     """Library that computes the COCO numbers; both give the same."""
     val_batch: int | None = None
-    """Images of one evaluation batch; by default that of training."""
+    """Images of one evaluation batch; by default that of training, at most 32."""
 
     def __post_init__(self) -> None:
         _check_range(self, 0, 1, "conf", "iou")
@@ -221,14 +221,14 @@ class RunConfig:
     """Where and how a run is carried out."""
 
     device: str = "auto"
-    """auto, cpu, cuda, or the number of a GPU."""
+    """auto, cpu, cuda, or the number of a GPU. A list such as 0,1 (or cpu,cpu) trains on a replica each."""
     amp: Literal["auto", "fp16", "bf16", "off"] = "auto"
     """Mixed precision. auto: fp16 with a gradient scaler on CUDA; on a CPU bf16 if a short measurement finds it
     faster."""
     channels_last: bool | None = None
     """Memory format of the images and weights; by default wherever it is known to pay."""
     threads: int | None = None
-    """Threads of torch on the CPU; by default all cores."""
+    """Threads of torch on the CPU in each replica; by default all cores, shared by the replicas of a machine."""
     seed: int = 0
     """Seed of the order of images, of every augmentation and of new weights."""
     patience: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from yolo_accum.contracts import Batch, Observer, UpdateRecord
@@ -15,6 +15,7 @@ from yolo_accum.engine.memory import peak_memory_mib
 from yolo_accum.engine.plan import MicroBatch, Plan, Window
 from yolo_accum.engine.ramp import Schedule
 from yolo_accum.engine.totals import (
+    Requests,
     TotalsAccumulator,
     WindowTotals,
     gradient_factor,
@@ -74,7 +75,8 @@ class Loop:
         ema: averaged weights, or None.
         ledger: counts the images.
         observers: are told of every micro-batch.
-        size_px: side of the network input, for a replica that has no image in a window's last micro-batch.
+        size_px: side of the network input, for a replica that has no image in a micro-batch.
+        requests: what this replica asks for, read at every window's end.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Loop:
         ledger: Ledger,
         observers: Sequence[Observer],
         size_px: int,
+        requests: Callable[[], Requests] = Requests,
     ) -> None:
         self.stepper = stepper
         self.plan = plan
@@ -95,6 +98,7 @@ class Loop:
         self.ledger = ledger
         self.observers = observers
         self.size_px = size_px
+        self.requests = requests
 
     def run(self, batches: Iterable[Batch], state: LoopState) -> Iterator[FinishedWindow]:
         """All windows from where the plan starts.
@@ -194,11 +198,12 @@ class Loop:
                     sums = stepper.forward(batch)
                     stepper.backward(sums, provisional)
                     accumulator.add(sums, images=batch.num_images, objects=batch.labels.shape[0])
-                elif is_last:
+                else:
                     stepper.backward_nothing(self.size_px)
             epochs += self._epochs_ending_at(micro_batch)
             for observer in self.observers:
                 observer.on_micro_batch(micro_batch.index, micro_batch.epoch, len(window))
+        accumulator.ask(self.requests())
         replicas.sum_(accumulator.values)
         return accumulator.totals(), tuple(image_indices), tuple(epochs)
 
@@ -215,6 +220,15 @@ class Loop:
         )
         counts.zero_()
         return [finished]
+
+    def average_buffers(self) -> None:
+        """Make running statistics, live and averaged, the same on all replicas: each has seen only its own images.
+
+        All replicas have to call this, before the model is measured or saved.
+        """
+        models = [self.stepper.model] + ([self.ema.model.model] if self.ema is not None else [])
+        buffers = [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
+        self.stepper.replicas.average_(buffers)
 
     def _follow(self, clock: Clock) -> float:
         """Fold the new weights into the average; returns the decay that was used, 0 when nothing was folded in."""

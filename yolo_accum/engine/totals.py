@@ -8,12 +8,34 @@ accumulated gradients are multiplied once by ``provisional * n / (nbs * max(S, 1
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from yolo_accum.contracts import LossSums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """What is to be done at the window's end because a replica asks for it.
+
+    Requests are added up over the replicas with the totals, so that all of them save or stop at the same window.
+    """
+
+    sigint: int = 0
+    """Replicas that received SIGINT."""
+    sigterm: int = 0
+    save: int = 0
+    """Replicas that find their last checkpoint old."""
+
+    @property
+    def stop_signal(self) -> int | None:
+        """The signal to stop for, or None."""
+        if self.sigterm:
+            return signal.SIGTERM
+        return signal.SIGINT if self.sigint else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +48,7 @@ class WindowTotals:
     objects: int
     finite: bool
     """Whether the loss of every micro-batch was finite."""
+    requests: Requests = Requests()
 
     def losses(self) -> dict[str, float]:
         """The loss that is optimised, by term: totals over the clamped total denominator."""
@@ -42,8 +65,9 @@ class TotalsAccumulator:
 
     def __init__(self, term_names: Sequence[str], device: torch.device) -> None:
         self._names = tuple(term_names)
-        self.values = torch.zeros(len(self._names) + 4, dtype=torch.float64, device=device)
-        """[terms + 4]: terms, denominator, images, objects, micro-batches with a loss that is not finite."""
+        self.values = torch.zeros(len(self._names) + 4 + 3, dtype=torch.float64, device=device)
+        """[terms + 4 + 3]: terms, denominator, images, objects, micro-batches with a loss that is not finite;
+        requests. Added up over the replicas this is all that they have to tell each other."""
 
     def add(self, sums: LossSums, *, images: int, objects: int) -> None:
         """Add one micro-batch."""
@@ -51,17 +75,23 @@ class TotalsAccumulator:
         terms = [sums.terms[name].detach().double() if name in sums.terms else zero for name in self._names]
         parts = torch.stack([*terms, sums.denominator.double(), zero + images, zero + objects, zero])
         parts[-1] = (~torch.isfinite(parts).all()).double()
-        self.values += torch.where(torch.isfinite(parts), parts, 0.0)
+        self.values[:-3] += torch.where(torch.isfinite(parts), parts, 0.0)
+
+    def ask(self, requests: Requests) -> None:
+        """Add what this replica asks for."""
+        numbers = [requests.sigint, requests.sigterm, requests.save]
+        self.values[-3:] += torch.tensor(numbers, dtype=torch.float64, device=self.values.device)
 
     def totals(self) -> WindowTotals:
         """The sums as numbers (waits for the device)."""
-        *terms, denominator, images, objects, not_finite = self.values.tolist()
+        *terms, denominator, images, objects, not_finite, sigint, sigterm, save = self.values.tolist()
         return WindowTotals(
             terms=dict(zip(self._names, terms, strict=True)),
             denominator=denominator,
             images=round(images),
             objects=round(objects),
             finite=not_finite == 0,
+            requests=Requests(sigint=round(sigint), sigterm=round(sigterm), save=round(save)),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from yolo_accum.engine.clock import Clock
 from yolo_accum.engine.interrupt import StopRequest
 from yolo_accum.engine.loop import FinishedEpoch, FinishedWindow, Loop, LoopState
 from yolo_accum.engine.memory import peak_memory_mib
+from yolo_accum.engine.totals import Requests
 from yolo_accum.errors import Interrupted, TrainingError
 
 Validate = Callable[[nn.Module, int], Mapping[str, float]]
@@ -108,7 +110,7 @@ class _EpochSums:
 
 
 class Trainer:
-    """A run from its plan's start to its end.
+    """A run from its plan's start to its end; every replica carries out the same one, the first writes its files.
 
     Args:
         loop: with stepper, plan, ledger and averaged weights.
@@ -158,22 +160,24 @@ class Trainer:
         images, window_s = 0, 0.0
         self._saved_s = time.perf_counter()
         with StopRequest() as stop:
+            self.loop.requests = lambda: self._requests(stop)
             for finished in self.loop.run(batches, self.state):
                 self._after_window(finished)
                 if finished.record is not None:
                     images += finished.record.images
                     window_s += finished.record.images / finished.record.images_per_s
-                if finished.finished_epochs:
-                    stopped_early = self._after_epochs(finished)
-                    self._save(finished)
-                elif (time.perf_counter() - self._saved_s) / 60 >= self.options.save_minutes:
+                requests = finished.totals.requests if finished.totals is not None else Requests()
+                if finished.finished_epochs or requests.save or requests.stop_signal is not None:
+                    self.loop.average_buffers()
+                    if finished.finished_epochs:
+                        stopped_early = self._after_epochs(finished)
                     self._save(finished)
                 if stopped_early:
                     break
-                if stop.signal_number is not None and not self.progress.finished:
-                    self._save(finished)
+                if requests.stop_signal is not None and not self.progress.finished:
+                    self.loop.stepper.replicas.barrier()  # until the file is whole
                     raise Interrupted(
-                        stop.signal_number,
+                        requests.stop_signal,
                         f"stopped after update {self.state.clock.updates_attempted}; the state is in {self.last_path}",
                     )
         for observer in self.observers:
@@ -189,6 +193,13 @@ class Trainer:
             images_per_s=images / window_s if window_s else 0.0,
         )
 
+    def _requests(self, stop: StopRequest) -> Requests:
+        return Requests(
+            sigint=stop.signal_number == signal.SIGINT,
+            sigterm=stop.signal_number == signal.SIGTERM,
+            save=(time.perf_counter() - self._saved_s) / 60 >= self.options.save_minutes,
+        )
+
     def _after_window(self, finished: FinishedWindow) -> None:
         """Take over the new state, tell the observers, give up after too many refused updates."""
         self.state = finished.state
@@ -197,8 +208,9 @@ class Trainer:
             for observer in self.observers:
                 observer.on_update(finished.record)
         if self.state.clock.skipped_in_a_row >= self.options.max_skipped:
-            names = ", ".join(self.image_name(index) for index in finished.image_indices[:8])
-            more = len(finished.image_indices) - 8
+            images = self.loop.stepper.replicas.gather(finished.image_indices)
+            names = ", ".join(self.image_name(index) for index in images[:8])
+            more = len(images) - 8
             good = (
                 f"the last good checkpoint is {self.last_path}" if self.last_path.exists() else "nothing was saved yet"
             )
@@ -268,18 +280,24 @@ class Trainer:
 
     def _save(self, finished: FinishedWindow) -> None:
         """Write ``last.pt``, and ``best.pt`` if the epoch that just ended is the best."""
+        content = self.content(finished)
+        self._saved_s = time.perf_counter()
         if not self.loop.stepper.replicas.is_first:
             return
-        save_checkpoint(self.content(finished), self.last_path)
+        save_checkpoint(content, self.last_path)
         if finished.finished_epochs and self.progress.best_epoch == finished.finished_epochs[-1].epoch:
             copy_checkpoint(self.last_path, self.best_path)
-        self._saved_s = time.perf_counter()
         for observer in self.observers:
             observer.on_checkpoint(self.last_path, finished.window.last.index + 1)
 
     def content(self, finished: FinishedWindow) -> dict[str, Any]:
-        """Everything that a resumed run needs, as plain numbers, text, lists, dicts and tensors."""
+        """Everything that a resumed run needs, as plain numbers, text, lists, dicts and tensors.
+
+        All replicas have to ask for it together, since each has counted its own images.
+        """
         stepper, plan = self.loop.stepper, self.loop.plan
+        ledger = self.loop.ledger.counts.clone()
+        stepper.replicas.sum_(ledger)
         last = finished.window.last
         at_epoch_end = last.stop == plan.num_images
         return {
@@ -293,7 +311,7 @@ class Trainer:
             "denominator_per_image": self.state.denominator_per_image,
             "next_epoch": last.epoch + at_epoch_end,
             "next_position": 0 if at_epoch_end else last.stop,
-            "ledger": self.loop.ledger.counts.clone(),
+            "ledger": ledger,
             "epoch_sums": self._epoch_sums.state(),
             "progress": asdict(self.progress),
             "random": random_state(),
@@ -309,7 +327,8 @@ class Trainer:
         if stepper.scaler is not None and content["scaler"]:
             stepper.scaler.load_state_dict(content["scaler"])
         self.state = LoopState(clock=Clock(**content["clock"]), denominator_per_image=content["denominator_per_image"])
-        self.loop.ledger.counts.copy_(content["ledger"])
+        if stepper.replicas.is_first:  # the ledgers of all replicas are added up
+            self.loop.ledger.counts.copy_(content["ledger"])
         self._epoch_sums.load(content["epoch_sums"])
         self.progress = Progress(**content["progress"])
         set_random_state(content["random"])

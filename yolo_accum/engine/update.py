@@ -105,16 +105,17 @@ class Stepper:
         loss.backward()
 
     def backward_nothing(self, size_px: int) -> None:
-        """Take part in the exchange of gradients with a gradient of zero, when this replica has no image left."""
-        images = torch.zeros(1, 3, size_px, size_px, device=self.device, dtype=self._dtype)
-        before = [buffer.clone() for buffer in self._norm_buffers]
+        """A micro-batch of no images, for a replica that has no share: it adds a gradient of zero, and takes part in
+        whatever the replicas exchange on the way forward and back.
+        """
+        images = torch.zeros(0, 3, size_px, size_px, device=self.device, dtype=self._dtype)
         with self.precision.autocast(self.device):
             output: DenseOutput = self._wrapped(images)
         parts = [output.boxes_xyxy_px, output.box_raw, output.class_logits, output.objectness_logits]
-        means = torch.stack([part.float().mean() for part in parts if part is not None])
-        (means.sum() * 0.0).backward()
-        if before:
-            torch._foreach_copy_(self._norm_buffers, before)
+        loss = torch.stack([part.float().sum() for part in parts if part is not None]).sum()
+        if self.scaler is not None:
+            loss = self.scaler.scale(loss)
+        loss.backward()
 
     def apply(self, factor: float, *, finite: bool) -> AppliedUpdate:
         """Unscale, multiply by the factor, measure, clip and step - or refuse.

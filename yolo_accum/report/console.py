@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ class Console:
 
     Args:
         as_json: standard output belongs to the result, so everything here goes to standard error.
+        quiet: print warnings only, for replicas that leave the rest to the first one.
         terminal: where to print; by default standard output, or standard error with ``as_json``.
         clock: seconds, for the distance between plain lines.
     """
@@ -48,10 +50,14 @@ class Console:
         self,
         *,
         as_json: bool = False,
+        quiet: bool = False,
         terminal: rich.console.Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.terminal = terminal or rich.console.Console(stderr=as_json)
+        self.terminal = terminal or rich.console.Console(
+            stderr=as_json, quiet=quiet, force_terminal=False if quiet else None
+        )
+        self._quiet = quiet
         if not self.terminal.is_terminal:
             self.terminal.width = PLAIN_WIDTH
         self._clock = clock
@@ -128,6 +134,13 @@ class Console:
     def on_message(self, message: str) -> None:
         """One line, above the bars."""
         self._print(message)
+
+    def warn(self, message: str) -> None:
+        """One line, also from a console that is otherwise quiet."""
+        if self._quiet:
+            print(message, file=sys.stderr, flush=True)
+        else:
+            self._print(message)
 
     def on_run_end(self) -> None:
         """Take the bars away."""
