@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import signal
 import subprocess
@@ -14,8 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-
 from small_data import write_data
+
 from yolo_accum.cli.main import main
 
 Train = Callable[..., dict[str, Any]]
@@ -76,7 +77,7 @@ def test_result_files_and_counts(train: Train) -> None:
         assert int(epoch["images"]) == int(epoch["distinct_images"]) == 11
         in_updates = sum(int(row["images"]) for row in updates if row["epoch"] == epoch["epoch"])
         assert in_updates == 11
-    for before, after in zip(updates, updates[1:], strict=False):
+    for before, after in itertools.pairwise(updates):
         assert int(after["first_micro_batch"]) == int(before["last_micro_batch"]) + 1
         assert int(after["images_seen"]) == int(before["images_seen"]) + int(after["images"])
     for row in updates:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,12 +11,13 @@ from torch import nn
 
 from yolo_accum.cli.evaluation import SplitEvaluator, default_val_batch
 from yolo_accum.cli.failures import DONE, FAILED, exit_code
-from yolo_accum.cli.output import to_json
+from yolo_accum.cli.norms import estimate_statistics
+from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.output import write_json
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training
 from yolo_accum.cli.wiring import (
     absolute_paths,
-    default_data_folder,
     environment,
     make_run_folder,
     named_devices,
@@ -29,8 +29,7 @@ from yolo_accum.contracts import Batch, DetectionIndex
 from yolo_accum.data.augment import Photometric
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
-from yolo_accum.data.synthetic import NUM_IMAGES, ensure_shapes
-from yolo_accum.engine.checkpoint import read_checkpoint
+from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
 from yolo_accum.engine.trainer import TrainingResult
 from yolo_accum.errors import UserError
@@ -149,10 +148,7 @@ def _resumed(arguments: TrainArguments) -> _Start:
 
 def _open_data(start: _Start, replicas: Replicas, console: Console) -> DataSplits:
     """Read the data set (drawing the embedded one if it is missing) and say what was found."""
-    default = None
-    if start.config.data.data is None:
-        with console.progress("drawing the embedded data set", sum(NUM_IMAGES.values())) as progress:
-            default = replicas.decide(lambda: ensure_shapes(default_data_folder(), lambda done, total: progress(done)))
+    default = replicas.decide(lambda: embedded_data(console)) if start.config.data.data is None else None
     splits = open_data(start.config.data, default_data=default)
     for finding in splits.findings:
         console.on_message(f"{finding.kind.severity}: {finding}")
@@ -206,7 +202,7 @@ class _Run:
         (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
         rows = {"run folder": str(self.folder), **startup_rows(self.training)}
         self.console.startup_table(rows)
-        for notice in startup_notices(self.training.plan):
+        for notice in startup_notices(self.training):
             self.console.on_message(f"notice: {notice}")
         if self.evaluator is None:
             self.console.on_message("notice: there is no validation split, so the last epoch counts as the best")
@@ -272,17 +268,31 @@ class _Run:
 
     def _evaluate_best(self) -> Evaluation | None:
         """Measure the file ``best.pt`` itself, so that the final numbers are those of the weights a person gets."""
+        best = self.replicas.decide(lambda: read_weights(self.folder / FILES["best"]))
+        load_weights(self.training.model, best, self.training.index.class_names)
+        if self.training.config.norm.precise_bn:
+            self._estimate_statistics()
         if self.evaluator is None:
             return None
-        best = self.replicas.decide(lambda: read_weights(self.folder / FILES["best"]))
-        load_weights(self.training.model, best, self.evaluator.index.class_names)
         with self.console.progress("evaluation of the best weights", self.evaluator.num_images) as progress:
             return self.evaluator(self.training.model, progress)
+
+    def _estimate_statistics(self) -> None:
+        """Measure the running statistics of the best weights anew, also in their file."""
+        training, path = self.training, self.folder / FILES["best"]
+        estimate_statistics(training.model, training.config, training.index, training.photometric, training.device)
+        if self.replicas.is_first:
+            content = read_checkpoint(path)
+            save_checkpoint({**content, "model": training.model.state_dict()}, path)
+        num_images = min(training.config.norm.precise_bn, len(training.index))
+        before = self.replicas.decide(lambda: read_checkpoint(path)["progress"]["best_metrics"].get("AP"))
+        with_ap = f"; AP before: {before:.4f}" if before is not None else ""
+        self.console.on_message(f"running statistics of the best weights measured on {num_images} images{with_ap}")
 
     def _write(self, evaluation: Evaluation, index: DetectionIndex) -> None:
         """What the evaluation of the best weights found, for people and programs."""
         write_predictions(self.folder / FILES["predictions"], index, evaluation.detections)
-        _write_json(self.folder / FILES["metrics"], evaluation.metrics.to_json())
+        write_json(self.folder / FILES["metrics"], evaluation.metrics.to_json())
         if self.plots:
             picture = self.folder / FILES["val_predictions"]
             plot_val_predictions(index, evaluation.detections, picture, read_image=read_image)
@@ -301,7 +311,7 @@ class _Run:
             "stopped_early": result.stopped_early,
             "peaks": peaks,
         }
-        _write_json(
+        write_json(
             self.folder / FILES["card"],
             {
                 "settings": startup,
@@ -332,7 +342,3 @@ class _Run:
             **common,
             "files": files,
         }
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(json.loads(to_json(content)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

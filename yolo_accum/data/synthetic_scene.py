@@ -18,6 +18,13 @@ MAX_OBJECTS = 25
 MAX_HIDDEN = 0.7
 """An object of which more than this share is covered or outside the picture is left out of it."""
 
+_CLASS_COLOURS = ((45, 45, 215), (40, 170, 225), (205, 100, 50), (70, 175, 60), (190, 70, 185), (200, 195, 70))
+"""Blue, green, red of what each kind mostly looks like: a hint, as colour is in most real data sets."""
+_COLOUR_SPREAD = 45
+"""Most that a channel of an object's colour differs from that of its kind."""
+_ANY_COLOUR_SHARE = 0.15
+"""Objects that have any colour at all, so that shape has to be learnt too."""
+
 _FIXED_POINT_BITS = 4
 _LOW_CONTRAST_SHARE = 0.06
 _MIN_CONTRAST = 110
@@ -184,8 +191,8 @@ def _colour(rng: np.random.Generator) -> np.ndarray:
 
 def _ground(rng: np.random.Generator, width_px: int, height_px: int) -> np.ndarray:
     """[H, W, 3] uint8: two related colours mixed by noise of three scales, sometimes with faint lines."""
-    base = _colour(rng) * 7 // 10 + 35
-    other = np.clip(base + rng.choice([-1, 1], 3) * rng.integers(20, 90, 3), 0, 255)
+    base = rng.integers(60, 196) + rng.integers(-28, 29, 3)
+    other = np.clip(base + rng.choice([-1, 1], 3) * rng.integers(10, 45, 3), 0, 255)
     weights = rng.multinomial(8, [0.5, 0.3, 0.2])
     cells_px = (int(rng.integers(70, 130)), int(rng.integers(20, 45)), int(rng.integers(5, 11)))
     mix = np.zeros((height_px, width_px), np.int32)
@@ -208,7 +215,7 @@ def _paint(rng: np.random.Generator, image: np.ndarray, item: _Object) -> None:
     rows, columns, alpha = _clip(item, width_px, height_px)
     under = image[rows, columns]
     ground = under.reshape(-1, 3).astype(np.int64).sum(0) // (under.size // 3)
-    first = _contrasting_colour(rng, ground)
+    first = _object_colour(rng, item.label, ground)
     second = np.clip(first + rng.integers(-60, 61, 3), 0, 255)
     height, width = alpha.shape
     pattern = _pattern(rng, width, height)
@@ -221,11 +228,14 @@ def _paint(rng: np.random.Generator, image: np.ndarray, item: _Object) -> None:
     image[rows, columns] = _blend(under, fill, alpha)
 
 
-def _contrasting_colour(rng: np.random.Generator, ground: np.ndarray) -> np.ndarray:
+def _object_colour(rng: np.random.Generator, label: int, ground: np.ndarray) -> np.ndarray:
+    """[3] int64: around the colour of its kind, or any colour; in both cases unlike what lies under it."""
     if rng.random() < _LOW_CONTRAST_SHARE:
         return np.clip(ground + rng.choice([-1, 1], 3) * rng.integers(14, 30, 3), 0, 255)
+    any_colour = rng.random() < _ANY_COLOUR_SHARE
     while True:
-        colour = _colour(rng)
+        around = np.array(_CLASS_COLOURS[label]) + rng.integers(-_COLOUR_SPREAD, _COLOUR_SPREAD + 1, 3)
+        colour = _colour(rng) if any_colour else np.clip(around, 0, 255)
         if np.abs(colour - ground).sum() >= _MIN_CONTRAST:
             return colour
 
