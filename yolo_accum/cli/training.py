@@ -18,12 +18,12 @@ from yolo_accum.data.loader import train_loader
 from yolo_accum.data.mosaic import mosaic_closed
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.ema import EmaModel
-from yolo_accum.engine.groups import build_optimizer, choose_optimizer, freeze
+from yolo_accum.engine.groups import build_optimizer, freeze
 from yolo_accum.engine.ledger import Ledger
 from yolo_accum.engine.loop import EmaSettings, Loop
 from yolo_accum.engine.plan import Plan, check_divisible, scaled_weight_decay
 from yolo_accum.engine.precision import Precision, choose_precision
-from yolo_accum.engine.ramp import Schedule
+from yolo_accum.engine.ramp import Schedule, choose_optimizer
 from yolo_accum.engine.trainer import Trainer, TrainerOptions, Validate
 from yolo_accum.engine.update import Stepper, network_input
 from yolo_accum.loss.yolox import YoloxCriterion

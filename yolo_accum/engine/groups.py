@@ -8,21 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from yolo_accum.config.schema import OptimConfig
 from yolo_accum.engine.ramp import Hyperparameters
 from yolo_accum.errors import UserError
-
-DEFAULT_LR0 = {"sgd": 0.01, "adamw": 0.002, "adam": 0.002}
-SHORT_RUN_UPDATES = 10_000
-"""`auto` takes adamw below this number of updates: it needs no long warm-up, sgd generalises better in long runs."""
-
-
-def choose_optimizer(config: OptimConfig, num_updates: int) -> tuple[str, float]:
-    """Name and peak learning rate, with ``auto`` and a missing ``lr0`` resolved."""
-    name = config.optimizer
-    if name == "auto":
-        name = "adamw" if num_updates < SHORT_RUN_UPDATES else "sgd"
-    return name, config.lr0 if config.lr0 is not None else DEFAULT_LR0[name]
 
 
 def freeze(model: nn.Module, prefixes: Sequence[str]) -> list[str]:

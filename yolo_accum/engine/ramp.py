@@ -1,10 +1,24 @@
-"""Learning rate and momentum as pure functions of the images seen, the same however they were cut."""
+"""Learning rate and momentum as pure functions of the images seen, the same however they were cut. No torch."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Literal
+
+from yolo_accum.config.schema import OptimConfig
+
+DEFAULT_LR0 = {"sgd": 0.01, "adamw": 0.002, "adam": 0.002}
+SHORT_RUN_UPDATES = 10_000
+"""`auto` takes adamw below this number of updates: it needs no long warm-up, sgd generalises better in long runs."""
+
+
+def choose_optimizer(config: OptimConfig, num_updates: int) -> tuple[str, float]:
+    """Name and peak learning rate, with ``auto`` and a missing ``lr0`` resolved."""
+    name = config.optimizer
+    if name == "auto":
+        name = "adamw" if num_updates < SHORT_RUN_UPDATES else "sgd"
+    return name, config.lr0 if config.lr0 is not None else DEFAULT_LR0[name]
 
 
 @dataclass(frozen=True)

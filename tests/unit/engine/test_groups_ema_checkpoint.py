@@ -15,12 +15,11 @@ from yolo_accum.engine.checkpoint import copy_checkpoint, read_checkpoint, save_
 from yolo_accum.engine.ema import EmaModel, ema_decay_at
 from yolo_accum.engine.groups import (
     build_optimizer,
-    choose_optimizer,
     freeze,
     parameter_groups,
     set_hyperparameters,
 )
-from yolo_accum.engine.ramp import Hyperparameters
+from yolo_accum.engine.ramp import Hyperparameters, choose_optimizer
 from yolo_accum.errors import TrainingError, UserError
 
 

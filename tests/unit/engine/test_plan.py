@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from yolo_accum.engine.plan import (
     Plan,
+    Tail,
     check_divisible,
     exact_batches,
     nominal_window_length,
@@ -200,3 +201,52 @@ def test_going_on_after_update_30_ends_at_update_75() -> None:
     rest = Plan(num_images=100, epochs=3, batch=1, nbs=4, warmup_epochs=0, start_epoch=1, start_position=20)
     assert next(rest.windows()).first.start == 20
     assert 30 + rest.num_updates == 75
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    num_images=st.integers(1, 90),
+    batch=st.integers(1, 20),
+    nbs=st.integers(1, 70),
+    epochs=st.integers(1, 5),
+    warmup_epochs=st.sampled_from([0.0, 0.4, 1.0, 3.0]),
+    ramp=st.booleans(),
+    tail=st.sampled_from(["step", "carry"]),
+)
+def test_windows_close_as_a_walk_micro_batch_by_micro_batch_says(
+    num_images: int, batch: int, nbs: int, epochs: int, warmup_epochs: float, ramp: bool, tail: Tail
+) -> None:
+    plan = Plan(
+        num_images=num_images,
+        epochs=epochs,
+        batch=batch,
+        nbs=nbs,
+        warmup_epochs=warmup_epochs,
+        ramp=ramp,
+        tail=tail,
+    )
+    last, expected = -1, []
+    for index in range(plan.num_micro_batches):
+        ends = index + 1 == plan.num_micro_batches if tail == "carry" else (index + 1) % -(-num_images // batch) == 0
+        if index - last >= plan.window_length(index) or ends:
+            expected.append(index)
+            last = index
+    assert closings(plan) == expected
+
+
+@pytest.mark.parametrize("start", [(0, 0), (1, 0), (1, 5), (2, 20)])
+@pytest.mark.parametrize("tail", ["step", "carry", "drop"])
+def test_spans_are_the_windows_in_numbers(tail: Tail, start: tuple[int, int]) -> None:
+    plan = Plan(
+        num_images=21,
+        epochs=4,
+        batch=2,
+        nbs=8,
+        warmup_epochs=1,
+        tail=tail,
+        start_epoch=start[0],
+        start_position=start[1],
+    )
+    assert [tuple(span) for span in plan.spans()] == [
+        (window.first.index, window.last.index, window.num_images, window.dropped) for window in plan.windows()
+    ]
