@@ -14,7 +14,7 @@ import numpy as np
 from yolo_accum.data.synthetic_scene import CLASS_NAMES, draw_scene
 from yolo_accum.errors import UserError
 
-SHAPES_VERSION = 2
+SHAPES_VERSION = 3
 """Counts up whenever a byte of the set changes; an older set is drawn again."""
 
 NUM_IMAGES = {"train": 400, "val": 100}

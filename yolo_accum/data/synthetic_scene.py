@@ -15,18 +15,18 @@ import numpy as np
 CLASS_NAMES = ("disc", "ring", "block", "triangle", "star", "cross")
 
 MAX_OBJECTS = 25
-MAX_HIDDEN = 0.7
+MAX_HIDDEN = 0.5
 """An object of which more than this share is covered or outside the picture is left out of it."""
 
 _CLASS_COLOURS = ((45, 45, 215), (40, 170, 225), (205, 100, 50), (70, 175, 60), (190, 70, 185), (200, 195, 70))
 """Blue, green, red of what each kind mostly looks like: a hint, as colour is in most real data sets."""
-_COLOUR_SPREAD = 45
+_COLOUR_SPREAD = 35
 """Most that a channel of an object's colour differs from that of its kind."""
-_ANY_COLOUR_SHARE = 0.15
+_ANY_COLOUR_SHARE = 0.06
 """Objects that have any colour at all, so that shape has to be learnt too."""
 
 _FIXED_POINT_BITS = 4
-_LOW_CONTRAST_SHARE = 0.06
+_LOW_CONTRAST_SHARE = 0.03
 _MIN_CONTRAST = 110
 """Sum of absolute colour differences between an object and its surroundings; the low-contrast share is exempt."""
 
