@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from yolo_accum.model.norms import NormFactory
+from yolo_accum.model.recompute import Recomputable
 
 
-class ConvNorm(nn.Module):
+class ConvNorm(Recomputable):
     """Convolution without bias, norm, SiLU. The sides shrink by ``stride``, rounded up."""
 
     def __init__(
@@ -34,7 +35,7 @@ class ConvNorm(nn.Module):
         return self.act(self.bn(self.conv(x)))
 
 
-class DepthwiseConvNorm(nn.Module):
+class DepthwiseConvNorm(Recomputable):
     """A convolution of each channel by itself, then a 1x1 convolution across the channels."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel: int, *, norm: NormFactory, stride: int = 1) -> None:
@@ -54,7 +55,7 @@ def spatial_conv(
     return kind(in_channels, out_channels, 3, norm=norm, stride=stride)
 
 
-class Focus(nn.Module):
+class Focus(Recomputable):
     """Stem: the four pixels of every 2x2 patch become channels, then a 3x3 convolution at half the size."""
 
     def __init__(self, out_channels: int, *, norm: NormFactory) -> None:
@@ -68,7 +69,7 @@ class Focus(nn.Module):
         return self.conv(torch.cat(patches, dim=1))
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(Recomputable):
     """1x1 and 3x3 convolution, added to the input where ``shortcut`` is set."""
 
     def __init__(self, channels: int, *, norm: NormFactory, depthwise: bool, shortcut: bool) -> None:
@@ -82,7 +83,7 @@ class Bottleneck(nn.Module):
         return y + x if self.shortcut else y
 
 
-class CSPLayer(nn.Module):
+class CSPLayer(Recomputable):
     """Cross stage partial stage: half of the channels go through the bottlenecks, half go past them.
 
     Source: Wang et al. 2019, arXiv:1911.11929; the form with three convolutions.
@@ -111,7 +112,7 @@ class CSPLayer(nn.Module):
         return self.conv3(torch.cat((self.m(self.conv1(x)), self.conv2(x)), dim=1))
 
 
-class SPPBottleneck(nn.Module):
+class SPPBottleneck(Recomputable):
     """Spatial pyramid pooling: maxima over 5x5, 9x9 and 13x13 beside the map itself.
 
     Source: He et al. 2014, arXiv:1406.4729.
