@@ -15,6 +15,8 @@ def to_json(result: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) is int:  # first, for lists of a million of them
+        return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from yolo_accum.config.load import OptionParser, build, build_train_config, read_recipe, train_parser
+from yolo_accum.config.load import TRAIN_PARTS, OptionParser, build, build_train_config, read_recipe, train_parser
 from yolo_accum.config.options import Option, declared_options, title
-from yolo_accum.config.schema import DataConfig, EvalConfig, ModelConfig, OutputConfig, RunConfig, TrainConfig
+from yolo_accum.config.schema import (
+    DataConfig,
+    EvalConfig,
+    ModelConfig,
+    OutputConfig,
+    PlanConfig,
+    RunConfig,
+    StartConfig,
+    TrainConfig,
+)
 from yolo_accum.errors import UserError
 
 EMBEDDED_RECIPE = "embedded"
@@ -68,6 +77,19 @@ class EvalArguments:
     debug: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanArguments:
+    """What `plan` was asked for."""
+
+    config: TrainConfig
+    """Of the run that is planned."""
+    plan: PlanConfig
+    recipe: str | None
+    """Name or file of the recipe that was applied."""
+    json: bool
+    debug: bool
+
+
 def parse_train(argv: Sequence[str]) -> TrainArguments:
     """The options of a training run.
 
@@ -84,6 +106,35 @@ def parse_train(argv: Sequence[str]) -> TrainArguments:
     layer = read_recipe(recipe) if recipe is not None else {}
     config = build_train_config({**layer, **given})
     return TrainArguments(config=config, given=given, recipe=recipe, resume=resume, json=json, debug=debug)
+
+
+def parse_plan(argv: Sequence[str]) -> PlanArguments:
+    """The options of a run that is only planned: those of `train`, and a number of images in place of data.
+
+    Raises:
+        UserError: an option or recipe that does not exist, or a value that is not allowed.
+    """
+    given = _plan_parser().read(argv)
+    recipe, json, debug = given.pop("recipe", None), given.pop("json", False), given.pop("debug", False)
+    if given.get("data") is None and given.get("images") is not None:
+        count = str(given.pop("images"))
+        if not count.isdecimal():
+            raise UserError(f"--images {count}: without --data a whole number of training images is needed")
+        if "num_images" in given:
+            raise UserError(f"--images {count} and --num-images {given['num_images']} say the same; give one of them")
+        given["num_images"] = int(count)
+    if given.get("data") is not None and "num_images" in given:
+        raise UserError("--num-images plans from numbers alone and --data counts for itself; give one of them")
+    if recipe is None and given.get("data") is None and "num_images" not in given:
+        recipe = EMBEDDED_RECIPE
+    layer = read_recipe(recipe) if recipe is not None else {}
+    return PlanArguments(
+        config=build_train_config({**layer, **given}),
+        plan=build(PlanConfig, given),
+        recipe=recipe,
+        json=json,
+        debug=debug,
+    )
 
 
 def parse_val(argv: Sequence[str]) -> EvalArguments:
@@ -151,4 +202,18 @@ def _predict_parser() -> OptionParser:
         "Detect objects in pictures; draws them and writes them down.",
         {**groups, title(OutputConfig): declared_options(OutputConfig)},
         sources="pictures and folders of pictures",
+    )
+
+
+@functools.cache
+def _plan_parser() -> OptionParser:
+    """That of `train`, without what goes on with a run."""
+    parts: dict[type, tuple[Option, ...]] = {
+        part: declared_options(part) for part in (PlanConfig, StartConfig, *TRAIN_PARTS.values(), OutputConfig)
+    }
+    parts[StartConfig] = tuple(option for option in parts[StartConfig] if option.name != "resume")
+    return OptionParser(
+        "plan",
+        "Show the updates of a training run before anything is trained; takes all options of train.",
+        {title(part): options for part, options in parts.items()},
     )

@@ -283,3 +283,54 @@ class OutputConfig:
     """Print the result as one JSON object on standard output; messages go to standard error."""
     debug: bool = False
     """Show the traceback of an error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanConfig:
+    """What is planned, and where the plan goes."""
+
+    num_images: int | None = None
+    """Training images of an epoch, to plan from numbers alone; without --data, a whole number as --images says the
+    same."""
+    replicas: int | None = None
+    """Data-parallel processes; by default one for each device that --device lists."""
+    all: bool = False
+    """List every window instead of the first ones; --json always holds them all."""
+    plot: str | None = None
+    """PNG file to draw the plan into."""
+
+    def __post_init__(self) -> None:
+        if self.num_images is not None:
+            _check_at_least(self, 1, "num_images")
+        if self.replicas is not None:
+            _check_at_least(self, 1, "replicas")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyConfig:
+    """Which gradients are compared."""
+
+    micro_batches: str = "2,4,8,16"
+    """Images of a micro-batch, separated by commas: the ways of cutting the nominal batch that are compared with it."""
+    norms: str = "bn,cmbn,wrn,gn,frozen"
+    """Norms to compare, separated by commas."""
+    large_batch: Literal["auto", "plain", "checkpointed"] = "auto"
+    """How the nominal batch is computed in one go: as it is, or with checkpointed activations; auto: as it is where it
+    fits into the memory at hand."""
+
+    def __post_init__(self) -> None:
+        for number in self.micro_batches.split(","):
+            _check("micro_batches", self.micro_batches, number.strip().isdecimal() and int(number) > 0, "whole numbers of at least 1 are needed, separated by commas")
+        for name in self.norm_names:
+            ok = name in ("bn", "cmbn", "wrn", "gn", "frozen")
+            _check("norms", self.norms, ok, "some of bn, cmbn, wrn, gn, frozen are needed, separated by commas")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The micro-batches, each once, the smallest first."""
+        return tuple(sorted({int(number) for number in self.micro_batches.split(",")}))
+
+    @property
+    def norm_names(self) -> tuple[str, ...]:
+        """The norms, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.norms.split(",")))
