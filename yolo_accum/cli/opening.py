@@ -14,6 +14,7 @@ from yolo_accum.data.description import open_split
 from yolo_accum.data.synthetic import NUM_IMAGES, ensure_shapes
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
+from yolo_accum.model.norms import norm_factory
 from yolo_accum.model.weights import Weights, infer_size, load_weights, read_weights
 from yolo_accum.model.yolox import YOLOX
 from yolo_accum.report.console import Console
@@ -51,7 +52,7 @@ def open_detector(config: ModelConfig) -> TrainedDetector:
         raise UserError("--weights is needed: a .pth, .pt or .safetensors file, such as runs/train/exp/weights/best.pt")
     weights = read_weights(config.weights)
     size = config.model or infer_size(weights)
-    model = build_model(size, weights.num_classes)
+    model = build_model(size, weights.num_classes, norm_factory(weights.norm))
     summary = load_weights(model, weights, weights.class_names)
     if summary.reinitialised:
         lacking = ", ".join(f"{what} ({why})" for what, why in summary.reinitialised[:3])

@@ -7,8 +7,10 @@ from itertools import takewhile
 
 import torch
 
+from yolo_accum.cli.norms import norm_notices, norm_text
 from yolo_accum.cli.training import Training
 from yolo_accum.engine.plan import Plan, Window, exact_batches, nominal_window_length, scaled_weight_decay
+from yolo_accum.model.norm_statistics import is_folded as folded
 
 
 def startup_rows(training: Training) -> dict[str, str]:
@@ -46,7 +48,10 @@ def startup_rows(training: Training) -> dict[str, str]:
         f"{training.lr0 * config.optim.lrf:g}",
         "weight decay in force": f"{decay:g} = {config.optim.weight_decay:g} x {plan.batch} x {uncapped} / {plan.nbs}",
         "loss normalisation": "sums of the whole window and all replicas over their one denominator",
-        "norm": "batch norm over the micro-batch",
+        "norm": norm_text(config.norm, training.model, plan, replicas),
+        "activations": "checkpointed: blocks are computed again in the backward pass"
+        if config.model.checkpoint_activations
+        else "kept for the backward pass",
         "precision": f"{precision.name} ({precision.reason})",
         "device": f"{several}{training.device}, {torch.get_num_threads()} threads, {training.workers} loader workers"
         f"{', channels_last' if training.channels_last else ''}",
@@ -60,8 +65,18 @@ def _first_windows(plan: Plan) -> Iterator[Window]:
     return takewhile(lambda window: window.first.index <= until, plan.windows())
 
 
-def startup_notices(plan: Plan) -> list[str]:
+def startup_notices(training: Training) -> list[str]:
     """Sentences about what does not go together, and what would."""
+    replicas = training.loop.stepper.replicas.size
+    is_folded = training.summary is not None and folded(training.model)
+    return [
+        *plan_notices(training.plan),
+        *norm_notices(training.config, training.plan, replicas, is_folded=is_folded),
+    ]
+
+
+def plan_notices(plan: Plan) -> list[str]:
+    """The same for the windows alone."""
     notices = []
     uncapped = nominal_window_length(plan.batch, plan.nbs)
     images = plan.batch * uncapped

@@ -41,7 +41,7 @@ from yolo_accum.report.plots import plot_batches, plot_labels, plot_results, plo
 from yolo_accum.report.records import CsvRecords
 
 CHANGEABLE_ON_RESUME = frozenset(
-    {"batch", "workers", "device", "threads", "val_batch"}
+    {"batch", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
     | {"data", "val_data", "images", "val_images", "save_minutes", "plots"}
 )
 """How the work is cut and where the data lie; anything else would make it another run."""
@@ -280,7 +280,7 @@ class _Run:
     def _estimate_statistics(self) -> None:
         """Measure the running statistics of the best weights anew, also in their file."""
         training, path = self.training, self.folder / FILES["best"]
-        estimate_statistics(training.model, training.config, training.index, training.photometric, training.device)
+        estimate_statistics(training.model, training.config, training.index, training.photometric)
         if self.replicas.is_first:
             content = read_checkpoint(path)
             save_checkpoint({**content, "model": training.model.state_dict()}, path)

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import torch
 
+from yolo_accum.cli.norms import calibrate_detector, choose_norm
 from yolo_accum.cli.wiring import build_detector, choose_device, num_workers, use_threads
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
@@ -27,7 +28,9 @@ from yolo_accum.engine.ramp import Schedule, choose_optimizer
 from yolo_accum.engine.trainer import Trainer, TrainerOptions, Validate
 from yolo_accum.engine.update import Stepper, network_input
 from yolo_accum.loss.yolox import YoloxCriterion
+from yolo_accum.model.batch_norm import CudaSyncBatchNorm, SyncBatchNorm
 from yolo_accum.model.build import build_model
+from yolo_accum.model.recompute import recompute_activations
 from yolo_accum.model.weights import WeightsSummary
 from yolo_accum.model.yolox import YOLOX
 
@@ -79,6 +82,7 @@ class Training:
                 "class_names": list(self.index.class_names),
                 "class_ids": list(self.index.class_ids),
                 "model_size": self.model_size,
+                "norm": self.config.norm.norm,
                 "num_images": len(self.index),
                 "optimizer_name": self.optimizer_name,
                 "lr0": self.lr0,
@@ -119,6 +123,7 @@ def build_training(
     checkpoint: Mapping[str, Any] | None = None,
     photometric: PhotometricFn | None = None,
     replicas: Replicas | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Training:
     """All parts of a run, seeded.
 
@@ -128,6 +133,7 @@ def build_training(
         checkpoint: of the run to go on with: decides model size, precision and where the plan starts.
         photometric: extra changes of colour.
         replicas: this process's place among the replicas; alone by default.
+        dtype: of weights and images; float64 in proofs.
     Raises:
         UserError: options, weights, data and device do not go together.
     """
@@ -136,28 +142,22 @@ def build_training(
     device = choose_device(config.run.device, replicas)
     use_threads(config.run.threads, replicas.local_size)
     optim = config.optim
-    plan = Plan(
-        num_images=len(index),
-        epochs=optim.epochs,
-        batch=config.accumulation.batch,
-        nbs=config.accumulation.nbs,
-        warmup_epochs=optim.warmup_epochs,
-        ramp=config.accumulation.ramp,
-        tail=config.accumulation.tail,
-        start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
-        start_position=checkpoint["next_position"] if checkpoint else 0,
-    )
+    plan = _plan(config, len(index), checkpoint)
     check_divisible(plan.batch, replicas.size)
+    norm = choose_norm(config.norm, device, replicas)
     if checkpoint is not None:
         model_size, summary = checkpoint["model_size"], None
-        model = build_model(model_size, len(index.class_names))
+        model = build_model(model_size, len(index.class_names), norm)
         optimizer_name, lr0 = checkpoint["optimizer_name"], checkpoint["lr0"]
     else:
-        model, model_size, summary = build_detector(config.model, index.class_names)
+        model, model_size, summary = build_detector(config.model, index.class_names, norm)
         optimizer_name, lr0 = choose_optimizer(optim, plan.num_updates)
     channels_last = config.run.channels_last is not False
-    model.to(device).to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+    model.to(device, dtype).to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+    if config.norm.calibrate_bn and checkpoint is None:
+        calibrate_detector(model, config, index, photometric)
     frozen = freeze(model, config.model.freeze)
+    recompute_activations(model, config.model.checkpoint_activations)
     closed = [epoch for epoch in range(optim.epochs) if mosaic_closed(epoch, optim.epochs, config.augment.close_mosaic)]
     criterion = YoloxCriterion(config.loss, len(index.class_names), closed[0] if closed else None)
     stepper = Stepper(
@@ -179,20 +179,12 @@ def build_training(
         replicas=replicas,
         max_grad_norm=optim.max_grad_norm,
         channels_last=channels_last,
+        dtype=dtype,
     )
     loop = Loop(
         stepper=stepper,
         plan=plan,
-        schedule=Schedule(
-            total_images=plan.num_images * plan.epochs,
-            warmup_images=plan.warmup_images,
-            lr0=lr0,
-            lrf=optim.lrf,
-            shape=optim.schedule,
-            warmup_lr=optim.warmup_lr,
-            momentum=optim.momentum,
-            warmup_momentum=optim.warmup_momentum,
-        ),
+        schedule=_schedule(config, plan, lr0),
         ema=EmaSettings(model=EmaModel(model), decay=optim.ema_decay, tau=optim.ema_tau) if optim.ema_decay else None,
         ledger=Ledger(len(index)),
         observers=(),
@@ -216,11 +208,43 @@ def build_training(
     )
 
 
+def _plan(config: TrainConfig, num_images: int, checkpoint: Mapping[str, Any] | None) -> Plan:
+    """The windows of the run, from where the checkpoint was written."""
+    return Plan(
+        num_images=num_images,
+        epochs=config.optim.epochs,
+        batch=config.accumulation.batch,
+        nbs=config.accumulation.nbs,
+        warmup_epochs=config.optim.warmup_epochs,
+        ramp=config.accumulation.ramp,
+        tail=config.accumulation.tail,
+        start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
+        start_position=checkpoint["next_position"] if checkpoint else 0,
+    )
+
+
+def _schedule(config: TrainConfig, plan: Plan, lr0: float) -> Schedule:
+    """Learning rate and momentum of the whole run."""
+    return Schedule(
+        total_images=plan.num_images * plan.epochs,
+        warmup_images=plan.warmup_images,
+        lr0=lr0,
+        lrf=config.optim.lrf,
+        shape=config.optim.schedule,
+        warmup_lr=config.optim.warmup_lr,
+        momentum=config.optim.momentum,
+        warmup_momentum=config.optim.warmup_momentum,
+    )
+
+
 def _trial(
     model: YOLOX, device: torch.device, batch: int, size_px: int, channels_last: bool
 ) -> Callable[[Precision], None]:
     """Runs a micro-batch forward and backward on a copy of the model, to measure a precision."""
     copied = copy.deepcopy(model).train()
+    for module in copied.modules():
+        if isinstance(module, SyncBatchNorm | CudaSyncBatchNorm):
+            module.eval()  # other replicas take no part in the trial
     images = torch.randint(0, 256, (batch, 3, size_px, size_px), dtype=torch.uint8, generator=torch.Generator())
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
 

@@ -16,6 +16,7 @@ from yolo_accum.data.loader import default_workers
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
+from yolo_accum.model.norms import NormFactory, batch_norm
 from yolo_accum.model.weights import WeightsSummary, infer_size, load_weights, read_weights
 from yolo_accum.model.yolox import YOLOX
 
@@ -90,9 +91,15 @@ def num_workers(config: DataConfig, num_images: int, num_processes: int = 1) -> 
     return min(default_workers(available_cores(num_processes)), num_images)
 
 
-def build_detector(config: ModelConfig, class_names: Sequence[str]) -> tuple[YOLOX, str, WeightsSummary | None]:
+def build_detector(
+    config: ModelConfig, class_names: Sequence[str], norm: NormFactory = batch_norm
+) -> tuple[YOLOX, str, WeightsSummary | None]:
     """A detector with the weights that the configuration names.
 
+    Args:
+        config: which network, which weights.
+        class_names: of the data.
+        norm: makes its norms.
     Returns:
         the detector on the CPU, its size name, and what was loaded (None for new weights).
     Raises:
@@ -100,10 +107,10 @@ def build_detector(config: ModelConfig, class_names: Sequence[str]) -> tuple[YOL
     """
     if config.weights is None:
         size = config.model or DEFAULT_MODEL
-        return build_model(size, len(class_names)), size, None
+        return build_model(size, len(class_names), norm), size, None
     weights = read_weights(config.weights)
     size = config.model or infer_size(weights)
-    model = build_model(size, len(class_names))
+    model = build_model(size, len(class_names), norm)
     return model, size, load_weights(model, weights, class_names)
 
 

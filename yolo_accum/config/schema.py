@@ -113,6 +113,38 @@ class ModelConfig:
     """Weights to start from: .pth, .pt or .safetensors."""
     freeze: tuple[str, ...] = ()
     """Parts that are not trained: names or prefixes of modules, for example backbone.backbone or head.stems."""
+    checkpoint_activations: bool = False
+    """Compute blocks again in the backward pass instead of keeping their activations: less than half of the memory,
+    about a third more time, the same gradients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormConfig:
+    """How activations are normalised. docs/norms.md compares the kinds."""
+
+    norm: Literal["bn", "syncbn", "cmbn", "wrn", "gn", "frozen"] = "bn"
+    """Statistics: bn over the micro-batch of one replica, syncbn of all replicas; cmbn and wrn over the window so far;
+    gn of each image, in groups; frozen keeps the running statistics of --weights."""
+    bn_momentum_correction: bool = True
+    """For bn and syncbn: spread the momentum of the running statistics over the window's micro-batches."""
+    freeze_affine: bool = False
+    """For frozen: do not train scale and shift of the norms either."""
+    calibrate_bn: int = 0
+    """Before training: measure the norms' inputs on so many training images and re-express --weights with these
+    statistics, outputs in evaluation mode unchanged; for weights whose norms were folded away. 64 are enough."""
+    precise_bn: int = 0
+    """Before the final evaluation: measure the running statistics of the best weights anew on so many training
+    images."""
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0, "calibrate_bn", "precise_bn")
+        if self.norm == "gn" and self.calibrate_bn:
+            _check("calibrate_bn", self.calibrate_bn, False, "--norm gn has no running statistics")
+        if self.norm in ("gn", "frozen") and self.precise_bn:
+            none = "has no running statistics" if self.norm == "gn" else "keeps its running statistics"
+            _check("precise_bn", self.precise_bn, False, f"--norm {self.norm} {none}")
+        if self.norm != "frozen" and self.freeze_affine:
+            _check("freeze_affine", "true", False, "this belongs to --norm frozen; --freeze freezes parts of the model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,6 +290,7 @@ class TrainConfig:
     data: DataConfig
     augment: AugmentConfig
     model: ModelConfig
+    norm: NormConfig
     accumulation: AccumulationConfig
     optim: OptimConfig
     loss: LossConfig

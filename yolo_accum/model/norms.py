@@ -8,7 +8,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from yolo_accum.model.batch_norm import BatchNorm, FrozenBatchNorm
+from yolo_accum.model.batch_norm import BatchNorm, CudaSyncBatchNorm, FrozenBatchNorm, SyncBatchNorm
+from yolo_accum.model.moments import SumOverReplicas
+from yolo_accum.model.window_norm import CrossMiniBatchNorm, WindowRenorm
 
 MAX_GROUPS = 32
 """Group count of the paper, for channels that it divides."""
@@ -17,18 +19,39 @@ NormFactory = Callable[[int], nn.Module]
 """Makes the norm of so many channels."""
 
 
-def norm_factory(name: str, *, momentum_correction: bool = True, freeze_affine: bool = False) -> NormFactory:
+def norm_factory(
+    name: str,
+    *,
+    momentum_correction: bool = True,
+    freeze_affine: bool = False,
+    sum_over_replicas: SumOverReplicas | None = None,
+    device_type: str = "cpu",
+) -> NormFactory:
     """Makes norms of the named kind.
 
     Args:
-        name: bn, gn or frozen.
-        momentum_correction: for bn: spread the momentum over the window's micro-batches.
+        name: bn, syncbn, cmbn, wrn, gn or frozen.
+        momentum_correction: for bn and syncbn: spread the momentum over the window's micro-batches.
         freeze_affine: for frozen: do not train scale and shift either.
+        sum_over_replicas: for syncbn: adds a tensor up over the replicas; None where there is one replica only, for
+            which syncbn is bn.
+        device_type: for syncbn: on "cuda" it is torch's own.
     Raises:
         ValueError: there is no such norm.
     """
+    own = partial(BatchNorm, momentum_correction=momentum_correction)
+    synchronised: NormFactory = own
+    if sum_over_replicas is not None and device_type == "cuda":
+        synchronised = partial(CudaSyncBatchNorm, momentum_correction=momentum_correction)
+    elif sum_over_replicas is not None:
+        synchronised = partial(
+            SyncBatchNorm, sum_over_replicas=sum_over_replicas, momentum_correction=momentum_correction
+        )
     factories: dict[str, NormFactory] = {
-        "bn": partial(BatchNorm, momentum_correction=momentum_correction),
+        "bn": own,
+        "syncbn": synchronised,
+        "cmbn": CrossMiniBatchNorm,
+        "wrn": WindowRenorm,
         "gn": GroupNorm,
         "frozen": partial(FrozenBatchNorm, freeze_affine=freeze_affine),
     }

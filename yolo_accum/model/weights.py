@@ -26,7 +26,7 @@ from yolo_accum.model.yolox import YOLOX
 
 FORMAT = "yolo-accum"
 """Value of the key ``format`` in our own checkpoints, and of the metadata ``format`` of our safetensors files. Such a
-file holds the (averaged) weights under ``model``, RGB 0..1, and ``class_names`` (JSON text in safetensors); a
+file holds the (averaged) weights under ``model``, RGB 0..1, ``class_names`` (JSON text in safetensors) and ``norm``; a
 checkpoint also ``class_ids`` and its ``config``."""
 SUFFIXES = (".pth", ".pt", ".safetensors")
 STEM = "backbone.backbone.stem.conv.conv.weight"
@@ -70,6 +70,8 @@ class Weights:
     """Names of the class outputs, where they are known."""
     class_ids: tuple[int | str, ...] | None = None
     """What the classes are called in the data that a checkpoint of ours was trained on."""
+    norm: str = "bn"
+    """What a checkpoint of ours was trained with; public weights have batch norm."""
     trained_size_px: int | None = None
     """Side of the network input in that training."""
 
@@ -92,6 +94,8 @@ class WeightsSummary:
     """Names in the file that the model has no use for."""
     classes_by_name: tuple[str, ...]
     """Classes of the model whose outputs were found by name."""
+    dropped_statistics: int = 0
+    """Norms whose running statistics the model has no use for, because its own norms keep none."""
 
     def lines(self) -> list[str]:
         """For people."""
@@ -99,6 +103,11 @@ class WeightsSummary:
         if self.classes_by_name:
             lines.append(f"  class outputs taken over by name: {_some(self.classes_by_name)}")
         lines += [f"  re-initialised: {what} ({why})" for what, why in self.reinitialised]
+        if self.dropped_statistics:
+            lines.append(
+                f"  running statistics of {self.dropped_statistics} norms dropped: the model's norms keep none; "
+                "scale and shift were taken over"
+            )
         if self.unexpected:
             lines.append(f"  unexpected, not used: {_some(self.unexpected)}")
         return lines
@@ -134,6 +143,7 @@ def read_weights(path: str | Path) -> Weights:
         state=state,
         class_names=names if len(names) == num_classes else None,
         class_ids=ids if len(ids) == num_classes else None,
+        norm=content.get("norm", "bn") if is_own else "bn",
         trained_size_px=content.get("config", {}).get("imgsz") if is_own else None,
     )
 
@@ -191,9 +201,16 @@ def load_weights(model: YOLOX, weights: Weights, class_names: Sequence[str] | No
     target = model.state_dict()
     source = dict(weights.state)
     pairs, matched_names, reinitialised = _match_classes(weights, class_names, model.num_classes)
+    dropped = _drop_statistics(source) if not any(map(_is_statistic, target)) else 0
+    without = [name for name in target if _is_statistic(name) and name not in source]
+    if without:
+        num_norms = sum(name.endswith(".running_mean") for name in without)
+        reinitialised.append((f"running statistics of {num_norms} norms", "not in the file"))
     loaded = 0
     with torch.no_grad():
         for name, tensor in target.items():
+            if name in without:
+                continue
             if name not in source:
                 reinitialised.append((name, "not in the file"))
                 continue
@@ -213,7 +230,20 @@ def load_weights(model: YOLOX, weights: Weights, class_names: Sequence[str] | No
         reinitialised=tuple(reinitialised),
         unexpected=tuple(source),
         classes_by_name=matched_names,
+        dropped_statistics=dropped,
     )
+
+
+def _is_statistic(name: str) -> bool:
+    return name.rpartition(".")[2] in ("running_mean", "running_var", "num_batches_tracked")
+
+
+def _drop_statistics(state: dict[str, Tensor]) -> int:
+    """Take the running statistics of all norms out; returns of how many."""
+    names = [name for name in state if _is_statistic(name)]
+    for name in names:
+        del state[name]
+    return sum(name.endswith(".running_mean") for name in names)
 
 
 def _match_classes(
@@ -277,7 +307,8 @@ def _read_safetensors(file: Path) -> dict[str, Any]:
     except SafetensorError as error:
         raise UserError(f"{file} is damaged or no safetensors file ({error})") from error
     class_names = json.loads(metadata.get("class_names", "[]"))
-    return {"format": metadata.get("format"), "class_names": class_names, "model": state}
+    norm = {"norm": metadata["norm"]} if "norm" in metadata else {}
+    return {"format": metadata.get("format"), "class_names": class_names, "model": state, **norm}
 
 
 def _unwrap(content: Mapping[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from yolo_accum.engine.checkpoint import save_checkpoint
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
 from yolo_accum.model.coco_names import COCO_NAMES
+from yolo_accum.model.norms import norm_factory
 from yolo_accum.model.weights import FORMAT, STEM, Weights, fold_stem, infer_size, load_weights, read_weights
 from yolo_accum.model.yolox import YOLOX, prior_bias
 
@@ -234,11 +235,26 @@ def test_group_norm_keeps_the_affine_and_drops_the_statistics() -> None:
     summary = load_weights(model, own_weights(1, ("cat",)), ("cat",))
     assert summary.reinitialised == ()
     assert summary.loaded == len(model.state_dict())
-    assert {name.rpartition(".")[2] for name in summary.unexpected} == {
-        "running_mean",
-        "running_var",
-        "num_batches_tracked",
-    }
+    assert (summary.unexpected, summary.dropped_statistics) == ((), 104)
+    assert "running statistics of 104 norms dropped" in str(summary)
+
+
+def test_group_norm_weights_in_a_model_with_batch_norm_lack_the_statistics() -> None:
+    torch.manual_seed(1)
+    state = build_model("yolox_nano", 1, norm_factory("gn")).state_dict()
+    model = nano(1, seed=2)
+    summary = load_weights(model, Weights(path=Path("own.pt"), state=state, class_names=None), None)
+    assert summary.reinitialised == (("running statistics of 104 norms", "not in the file"),)
+    assert torch.equal(model.state_dict()["head.stems.0.bn.weight"], state["head.stems.0.bn.weight"])
+
+
+@pytest.mark.parametrize("norm", ["bn", "gn"])
+def test_our_files_say_with_which_norm_they_were_trained(tmp_path: Path, norm: str) -> None:
+    state = build_model("yolox_nano", 1, norm_factory(norm)).state_dict()
+    save_checkpoint({"model": state, "class_names": ["a"], "norm": norm}, tmp_path / "own.pt")
+    metadata = {"format": FORMAT, "class_names": json.dumps(["a"]), "norm": norm}
+    save_file(state, tmp_path / "own.safetensors", metadata=metadata)
+    assert [read_weights(tmp_path / name).norm for name in ("own.pt", "own.safetensors")] == [norm, norm]
 
 
 def test_missing_and_misshapen_tensors_are_reported_with_the_reason() -> None:
