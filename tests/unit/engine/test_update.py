@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from yolo_accum.contracts import Batch, LossSums
 from yolo_accum.engine.precision import Precision, choose_precision
 from yolo_accum.engine.update import Stepper
+from yolo_accum.model.batch_norm import MOMENTUM, BatchNorm
+from yolo_accum.model.window_norm import CrossMiniBatchNorm, WindowRenorm
 
 CPU = torch.device("cpu")
 
@@ -21,7 +23,7 @@ class OneWeight(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.tensor([2.0]))
-        self.norm = nn.BatchNorm2d(3, affine=False)
+        self.norm: nn.Module = nn.BatchNorm2d(3, affine=False)
 
     def forward(self, images: Tensor) -> Tensor:
         self.norm(images)
@@ -49,8 +51,10 @@ def batch_of(levels: list[int], num_boxes: int = 1) -> Batch:
     )
 
 
-def stepper(precision: str = "off", *, lr: float = 1.0, max_grad_norm: float = 0.0) -> Stepper:
-    model = OneWeight()
+def stepper(
+    precision: str = "off", *, lr: float = 1.0, max_grad_norm: float = 0.0, model: OneWeight | None = None
+) -> Stepper:
+    model = model or OneWeight()
     return Stepper(
         model=model,
         criterion=SumOfOutputs(),  # type: ignore[arg-type]
@@ -155,3 +159,30 @@ def test_auto_measures_on_a_cpu_with_native_bf16() -> None:
         assert "measured" in choice.reason
     else:
         assert "no native bf16" in choice.reason
+
+
+@pytest.mark.parametrize("norm", [CrossMiniBatchNorm, WindowRenorm])
+@pytest.mark.parametrize("applied", [True, False])
+def test_norms_of_a_window_follow_applied_updates_only(norm: type[nn.Module], applied: bool) -> None:
+    model = OneWeight()
+    model.norm = norm(3)
+    one = stepper(model=model)
+    one.open_window(2)
+    for levels in ([0, 255], [255, 255]):
+        one.backward(one.forward(batch_of(levels)), 1.0)
+        assert model.norm.running_mean.tolist() == [0, 0, 0]
+    one.apply(1.0, finite=applied)
+    assert model.norm.running_mean.tolist() == pytest.approx([MOMENTUM * 0.75 if applied else 0.0] * 3)
+
+
+def test_momentum_of_batch_norm_is_that_of_the_window() -> None:
+    model = OneWeight()
+    model.norm = BatchNorm(3)
+    one = stepper(model=model)
+    for length in (2, 1):
+        before = model.norm.running_mean.clone()
+        one.open_window(length)
+        for _ in range(length):
+            one.backward(one.forward(batch_of([255, 255])), 1.0)
+        one.apply(1.0, finite=True)
+        assert torch.allclose(1 - model.norm.running_mean, (1 - before) * (1 - MOMENTUM))
