@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from yolo_accum.cli.main import VERBS
-from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val
+from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val, parse_verify
 from yolo_accum.config.load import TRAIN_PARTS
 from yolo_accum.config.options import declared_options
 from yolo_accum.config.paths import cfg_folder
@@ -36,8 +37,14 @@ def test_the_option_table_of_the_readme_is_the_schema() -> None:
 
 
 def test_the_commands_of_the_readme_are_understood() -> None:
-    parsers = {"train": parse_train, "plan": parse_plan, "val": parse_val, "predict": parse_predict}
-    commands = re.findall(r"yolo-accum (train|plan|val|predict) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme())
+    parsers: dict[str, Callable[[list[str]], object]] = {
+        "train": parse_train,
+        "plan": parse_plan,
+        "verify": parse_verify,
+        "val": parse_val,
+        "predict": parse_predict,
+    }
+    commands = re.findall(r"yolo-accum (train|plan|verify|val|predict) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme())
 
     assert {verb for verb, _ in commands} == set(parsers) <= set(VERBS)
     for verb, words in commands:

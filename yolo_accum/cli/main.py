@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn, Protocol
 import yolo_accum
 from yolo_accum.cli.failures import BAD_INPUT, BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure, exit_code
 from yolo_accum.cli.output import to_json
-from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val
+from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val, parse_verify
 from yolo_accum.config.options import closest
 from yolo_accum.errors import UserError
 
@@ -49,6 +49,7 @@ def _parse_benchmark(words: Sequence[str]) -> Arguments:
 VERBS = {
     "train": Verb("train a detector; without options on the embedded data set", parse_train),
     "plan": Verb("show the updates of a run before it starts", parse_plan),
+    "verify": Verb("compare the gradients of micro-batches and norms with the large batch's", parse_verify),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
     "benchmark": Verb("measure what the engine costs over a bare training loop", _parse_benchmark),

@@ -10,14 +10,18 @@ from typing import Any
 from yolo_accum.config.load import TRAIN_PARTS, OptionParser, build, build_train_config, read_recipe, train_parser
 from yolo_accum.config.options import Option, declared_options, title
 from yolo_accum.config.schema import (
+    AccumulationConfig,
+    AugmentConfig,
     DataConfig,
     EvalConfig,
+    LossConfig,
     ModelConfig,
     OutputConfig,
     PlanConfig,
     RunConfig,
     StartConfig,
     TrainConfig,
+    VerifyConfig,
 )
 from yolo_accum.errors import UserError
 
@@ -36,6 +40,17 @@ PREDICT_OPTIONS: dict[type, tuple[str, ...]] = {
     EvalConfig: ("conf", "iou", "max_det", "val_batch"),
     RunConfig: ("device", "channels_last", "threads", "project", "name"),
 }
+VERIFY_OPTIONS: dict[type, tuple[str, ...]] = {
+    VerifyConfig: tuple(option.name for option in declared_options(VerifyConfig)),
+    DataConfig: ("data", "images", "imgsz"),
+    ModelConfig: ("model", "weights", "freeze"),
+    AccumulationConfig: ("nbs",),
+    AugmentConfig: tuple(option.name for option in declared_options(AugmentConfig) if option.name != "close_mosaic"),
+    LossConfig: ("box_gain", "obj_gain", "cls_gain"),
+    RunConfig: ("device", "channels_last", "threads", "seed", "project", "name", "plots"),
+}
+VERIFY_DEFAULTS: dict[str, object] = {"project": "runs/verify", "imgsz": 320, "close_mosaic": 0}
+"""A size at which all gradients of a small network are there in two minutes; one window knows no end of mosaic."""
 VAL_DEFAULTS: dict[str, object] = {"project": "runs/val"}
 PREDICT_DEFAULTS: dict[str, object] = {"project": "runs/predict", "conf": 0.25}
 """A person looks at these detections: the low threshold that AP wants would cover the picture with boxes."""
@@ -86,6 +101,21 @@ class PlanArguments:
     plan: PlanConfig
     recipe: str | None
     """Name or file of the recipe that was applied."""
+    json: bool
+    debug: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyArguments:
+    """What `verify` was asked for."""
+
+    verify: VerifyConfig
+    data: DataConfig
+    augment: AugmentConfig
+    model: ModelConfig
+    accumulation: AccumulationConfig
+    loss: LossConfig
+    run: RunConfig
     json: bool
     debug: bool
 
@@ -146,6 +176,28 @@ def parse_val(argv: Sequence[str]) -> EvalArguments:
     return _eval_arguments(_val_parser().read(argv), VAL_DEFAULTS)
 
 
+def parse_verify(argv: Sequence[str]) -> VerifyArguments:
+    """The options of a comparison of gradients.
+
+    Raises:
+        UserError: an option that does not exist, or a value that is not allowed.
+    """
+    given = _verify_parser().read(argv)
+    json, debug = given.pop("json", False), given.pop("debug", False)
+    values = {**VERIFY_DEFAULTS, **given}
+    return VerifyArguments(
+        verify=build(VerifyConfig, values),
+        data=build(DataConfig, values),
+        augment=build(AugmentConfig, values),
+        model=build(ModelConfig, values),
+        accumulation=build(AccumulationConfig, values),
+        loss=build(LossConfig, values),
+        run=build(RunConfig, values),
+        json=json,
+        debug=debug,
+    )
+
+
 def parse_predict(argv: Sequence[str]) -> EvalArguments:
     """The options of a detection on pictures, at least one picture or folder among them.
 
@@ -190,6 +242,17 @@ def _val_parser() -> OptionParser:
     return OptionParser(
         "val",
         "Measure a detector on a validation split; without --data on that of the embedded data set.",
+        {**groups, title(OutputConfig): declared_options(OutputConfig)},
+    )
+
+
+@functools.cache
+def _verify_parser() -> OptionParser:
+    groups = _selected(VERIFY_OPTIONS, VERIFY_DEFAULTS)
+    return OptionParser(
+        "verify",
+        "Compare the gradients of micro-batches with those of the large batch, on your model, weights and data; "
+        "without --data on the embedded data set.",
         {**groups, title(OutputConfig): declared_options(OutputConfig)},
     )
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+_RESTART_PEAK = "5"
+"""What Linux wants to read there (man 5 proc)."""
 
 
 def peak_memory_mib(device: torch.device) -> float:
@@ -15,3 +20,34 @@ def peak_memory_mib(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / 2**20
+
+
+def restart_peak_memory(device: torch.device) -> bool:
+    """Let `peak_memory_mib` count from now on.
+
+    Returns:
+        whether that is possible here: on CUDA, and on Linux.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return True
+    try:
+        _CLEAR_REFS.write_text(_RESTART_PEAK)
+    except OSError:
+        return False
+    return True
+
+
+def saved_mib(forward: Callable[[], object]) -> float:
+    """What a forward pass keeps for the backward pass, in MiB, each piece of memory once (parameters among it)."""
+    storages: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = forward()
+    del output
+    return sum(storages.values()) / 2**20

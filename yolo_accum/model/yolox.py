@@ -177,6 +177,18 @@ class YOLOX(nn.Module):
         return self.head(self.backbone(images))
 
 
+def part_of(parameter: str) -> str:
+    """The part of the detector that a parameter belongs to: stem, dark2 to dark5, neck, or the head at a stride.
+
+    Args:
+        parameter: its name.
+    """
+    first, second, third, *_ = parameter.split(".")
+    if first == "head":
+        return f"head stride {STRIDES_PX[int(third)]}"
+    return third if second == "backbone" else "neck"
+
+
 def decode_boxes(box_raw: Tensor, grid_xy: Tensor, stride_px: Tensor) -> Tensor:
     """Boxes in pixels from the head's raw values: centre = (offset + cell) * stride, side = exp(value) * stride.
 
