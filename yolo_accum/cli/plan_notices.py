@@ -10,7 +10,8 @@ from yolo_accum.engine.plan import Plan, Span, exact_batches, nominal_window_len
 
 def first_spans(plan: Plan) -> Iterator[Span]:
     """The windows of warm-up and some more: later ones repeat these."""
-    until = plan.warmup_micro_batches + 2 * max(plan.micro_batches_per_epoch, plan.window_length_nominal)
+    first = max(plan.warmup_micro_batches, plan.start_micro_batch)
+    until = first + 2 * max(plan.micro_batches_per_epoch, plan.window_length_nominal)
     return takewhile(lambda span: span.first <= until, plan.spans())
 
 

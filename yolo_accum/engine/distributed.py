@@ -35,7 +35,7 @@ JOIN_WITHIN = timedelta(minutes=15)
 """Until all replicas must have started."""
 POLL_S = 0.5
 """How often a replica looks whether another one has failed."""
-GRACE_S = 10.0
+GRACE_S = 5.0
 """A replica that still waits for a failed one so long after the failure is ended."""
 SHUTDOWN_S = 120
 """What our own launcher gives the replicas to finish their window and save, once they are asked to stop."""
@@ -165,7 +165,7 @@ def join_replicas(exit_code: Callable[[BaseException], int]) -> Iterator[Replica
     store, _, _ = next(dist.rendezvous("env://", timeout=JOIN_WITHIN))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=replicas.rank, world_size=replicas.size, timeout=LONGEST_WAIT)
-    board = _FailureBoard(dist.PrefixStore("yolo-accum", store), replicas.size)
+    board = _FailureBoard(dist.PrefixStore("yolo-accum", store), replicas)
     try:
         yield replicas
         replicas.barrier()  # a replica that has ended could not take over the exit code of one that fails later
@@ -194,33 +194,36 @@ class _FailureBoard:
 
     Args:
         store: shared by all replicas.
-        size: number of replicas.
+        replicas: this process's place among them.
     """
 
-    def __init__(self, store: dist.Store, size: int) -> None:
+    def __init__(self, store: dist.Store, replicas: Replicas) -> None:
         self._store = store
-        self._size = size
+        self._heard = [f"heard by {rank}" for rank in range(replicas.size)]
+        self._rank = replicas.rank
         self._closed = threading.Event()
         # A store answers one caller at a time: the thread has a connection of its own.
         threading.Thread(target=self._watch, args=(store.clone(),), daemon=True).start()
 
     def post(self, code: int) -> int | None:
-        """Leave an exit code.
+        """Leave an exit code; nothing that is left later concerns this process.
 
         Returns:
             that of an earlier failure elsewhere, or None when this one is the first.
         """
+        self.close()
         try:
-            if self._store.add("failures", 1) > 1:
-                return int(self._store.get("code"))
-            self._store.set("code", str(code))
+            is_first = self._store.add("failures", 1) == 1
+            if is_first:
+                self._store.set("code", str(code))
+            earlier = self._hear(self._store)
             deadline_s = time.monotonic() + GRACE_S
             # Partners that wait for this process would mistake its end for a failure of their own.
-            while self._store.add("heard", 0) < self._size and time.monotonic() < deadline_s:
+            while is_first and not self._store.check(self._heard) and time.monotonic() < deadline_s:
                 time.sleep(POLL_S / 5)
         except (dist.DistError, RuntimeError):  # the store has gone with its process
             return None
-        return None
+        return None if is_first else earlier
 
     def close(self) -> None:
         """No failure concerns this process any more."""
@@ -231,12 +234,18 @@ class _FailureBoard:
             try:
                 if not store.check(["code"]):
                     continue
-                code = int(store.get("code"))
-                store.add("heard", 1)
+                code = self._hear(store)
             except (dist.DistError, RuntimeError):
                 code = 3
             if not self._closed.wait(GRACE_S):  # the main thread hangs in a collective
                 os._exit(code)
+            return
+
+    def _hear(self, store: dist.Store) -> int:
+        """The exit code that was left first, and a note that this replica knows it."""
+        code = int(store.get("code"))
+        store.set(self._heard[self._rank], "")
+        return code
 
 
 def launch_replicas(num_replicas: int, words: Sequence[str], failed: int) -> int:
