@@ -6,19 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yolo_accum.cli.benchmark_engine import benchmark_engine
+from yolo_accum.cli.benchmark_memory import benchmark_memory
 from yolo_accum.config.options import closest
 from yolo_accum.errors import UserError
 
 KINDS = {
     "engine": benchmark_engine,
+    "memory": benchmark_memory,
 }
 """What can be measured."""
 
-_USAGE = """usage: yolo-accum benchmark engine [options of train]
+_USAGE = """usage: yolo-accum benchmark engine|memory [options of train]
 
 engine   images/s of the training loop over a bare forward-loss-backward loop on preloaded tensors, alternating in one
          process with the same threads; and peak memory of the window against one micro-batch, each in a process of
-         its own. --workers, --batch, --nbs, --imgsz, --model, --amp and --data say what is measured."""
+         its own. --workers, --batch, --nbs, --imgsz, --model, --amp and --data say what is measured.
+memory   peak memory and time of --batch images in one go with --checkpoint-activations over those without, memory in
+         processes of their own, time alternating in one."""
 
 
 def run(argv: Sequence[str]) -> Mapping[str, Any] | int:
