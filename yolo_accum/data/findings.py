@@ -76,7 +76,7 @@ class FindingLog:
         return tuple(self._findings)
 
     def add(self, kind: FindingKind, source: Path, count: int, places: Iterable[str] = (), note: str = "") -> None:
-        """Records a finding; nothing when ``count`` is 0.
+        """Records a finding; nothing when ``count`` is 0, or when the very same one has been recorded.
 
         Args:
             kind: one of the kinds below.
@@ -87,7 +87,9 @@ class FindingLog:
         """
         if count:
             kept = tuple(map(_printable, islice(places, min(count, MAX_PLACES))))
-            self._findings.append(Finding(kind=kind, source=source, count=count, places=kept, note=note))
+            finding = Finding(kind=kind, source=source, count=count, places=kept, note=note)
+            if finding not in self._findings:  # one file may serve as both splits
+                self._findings.append(finding)
 
     def raise_errors(self) -> None:
         """Raises:
@@ -147,6 +149,8 @@ UNKNOWN_IMAGE = _warning("unknown-image", "annotations of an image that is not l
 REPEATED_ANNOTATION_ID = _warning("repeated-annotation-id", "annotation ids given again", "ids ignored, every box kept")
 NUMBERS_AS_TEXT = _warning("numbers-as-text", "boxes with numbers written as text", "read as numbers")
 BOX_FROM_MASK = _warning("box-from-mask", "masks without a box", "the enclosing box is used")
+ODD_CROWD = _warning("odd-crowd", "annotations with another iscrowd than 0 or 1", "read as 0")
+ODD_AREA = _warning("odd-area", "annotations whose area is no finite number", "the area of the box is used")
 BAD_BOX = _error("bad-box", "boxes of another form", "four numbers are needed: [left, top, width, height]")
 BAD_MASK = _error("bad-mask", "masks that cannot be read", "polygons or run lengths are needed where there is no bbox")
 NO_ANNOTATIONS = _warning("no-annotations", 'files without "annotations"', "read as pictures without objects")

@@ -219,6 +219,20 @@ def test_errors_of_both_splits_are_told_at_once(tmp_path: Path) -> None:
     assert "labels/train/a.txt line 1" in str(caught.value) and "labels/val/b.txt line 1" in str(caught.value)
 
 
+def test_what_is_wrong_with_a_file_used_as_both_splits_is_told_once(tmp_path: Path) -> None:
+    content = coco_content({"a.png": [(0, 1, 1, 9, 9)]})
+    content["annotations"][0]["iscrowd"] = "no"
+    path = str(write_coco(tmp_path, content))
+    findings = open_data(DataConfig(data=path, val_data=path)).findings
+    assert [item.kind.code for item in findings].count("odd-crowd") == 1
+
+    content["annotations"][0]["bbox"] = [1, 2]
+    write_coco(tmp_path, content)
+    with pytest.raises(UserError) as caught:
+        open_data(DataConfig(data=path, val_data=path))
+    assert str(caught.value).count("annotation 1 of a.png") == 1
+
+
 def test_findings_count_everything_and_show_the_first_few(tmp_path: Path) -> None:
     rows = "".join(f"0 0.5 0.5 0.{number:03d} 0\n" for number in range(1, 251))
     yaml = write_yolo(tmp_path, {"train": {"a.png": f"{rows}{CAT}"}})

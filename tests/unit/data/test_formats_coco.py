@@ -241,6 +241,63 @@ def test_refuses_what_cannot_be_meant(tmp_path: Path) -> None:
     _refused(tmp_path, changed(lambda c: c["images"][1].update(id=None)), "image b.png has the id None")
 
 
+def test_numbers_beyond_what_a_float_holds_are_refused_by_name(tmp_path: Path) -> None:
+    for change in (
+        {"bbox": [10**400, 1, 2, 3]},
+        {"bbox": [True, True, 30, 40]},
+        {"bbox": None, "segmentation": [[10**400, 1, 2, 3, 4, 5]]},
+    ):
+        content = _plain()
+        content["annotations"][0].update(change)
+        _refused(tmp_path, content, "annotation 1 of a.png")
+    content = _plain()
+    content["images"][0]["id"] = 10**30
+    _refused(tmp_path, content, "image a.png has the id 1000", "64 bits")
+
+
+def test_a_width_that_is_no_number_of_pixels_is_no_width(tmp_path: Path) -> None:
+    content = _plain()
+    content["images"][0]["width"] = 10**400
+    index, findings, _ = _read(tmp_path, content)
+    assert findings == {} and index.widths_px.tolist() == [96, 96]
+
+
+def test_a_number_that_python_refuses_to_read_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.json"
+    path.write_text(f'{{"images": [{"9" * 5000}]}}')
+    with pytest.raises(UserError, match=r"train\.json holds a number that is too long"):
+        read_coco(path, FindingLog(), folders=[tmp_path])
+
+
+def test_ids_that_look_like_numbers_are_words(tmp_path: Path) -> None:
+    ids = ("--5", "9" * 5000)
+    content = coco_content({"a.png": [(0, 1, 1, 9, 9), (1, 20, 1, 9, 9)]}, ids=ids)
+    assert _read(tmp_path, content)[0].class_ids == ids
+
+
+@pytest.mark.parametrize("key", ["name", "id"])
+def test_half_a_character_is_refused(tmp_path: Path, key: str) -> None:
+    content = _plain()
+    content["categories"][1][key] = "\ud800x"
+    _refused(tmp_path, content, r"'\ud800x'", "lone surrogate")
+
+
+def test_odd_crowd_flags_and_areas_are_told(tmp_path: Path) -> None:
+    content = _plain()
+    for annotation, crowd, area in zip(
+        content["annotations"], ("yes", "1", True), ("big", float("nan"), "7.5"), strict=True
+    ):
+        annotation.update(iscrowd=crowd, area=area)
+    index, findings, text = _read(tmp_path, content)
+    assert findings == {"odd-crowd": 1, "odd-area": 2}
+    assert "annotation 1 of a.png: iscrowd 'yes'" in text and "annotation 2 of a.png: area nan" in text
+    assert index.is_crowd.tolist() == [False, True, True]
+    assert index.areas_px.tolist() == [1200, 200, 7.5]
+
+    content["annotations"][0]["area"] = 10**400
+    assert _read(tmp_path, content)[1]["odd-area"] == 2
+
+
 def test_all_errors_are_told_at_once(tmp_path: Path) -> None:
     content = _plain()
     content["annotations"][0]["category_id"] = 9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,8 @@ def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
         raise UserError(f"{path} is nested too deeply to be a COCO JSON") from error
     except json.JSONDecodeError as error:
         raise UserError(f"{path} is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
+    except ValueError as error:  # Python refuses to read numbers of thousands of digits
+        raise UserError(f"{path} holds a number that is too long to be read: {error}") from error
     if not isinstance(content, dict):
         raise UserError(
             f"{path} is no COCO instances file: it holds a {type(content).__name__}; "
@@ -130,16 +133,25 @@ def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
 
 def _as_id(path: Path, what: str, value: Any) -> int | str:
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise UserError(f"{path}: {what} has the id {value!r:.80}; a whole number or text is needed")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UserError(f"{path}: {what} has the id {value!r:.80}; whole numbers may have 64 bits")
+    if isinstance(value, str) and not _is_text(value):
+        raise UserError(f"{path}: {what} has the id {value!r:.80}, which holds half a character (a lone surrogate)")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text can be written as UTF-8: half a character, as an escape of JSON allows it, cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _ascending(number: int | str) -> tuple[int, int, str]:
     """Numbers before words, numbers written as text among the numbers."""
     text = str(number)
-    return (0, int(text), text) if text.isascii() and text.lstrip("-").isdigit() else (1, 0, text)
+    return (0, int(text), text) if re.fullmatch(r"-?[0-9]{1,19}", text) else (1, 0, text)
 
 
 def _classes(path: Path, categories: list[dict[str, Any]], log: FindingLog) -> Classes:
@@ -149,6 +161,10 @@ def _classes(path: Path, categories: list[dict[str, Any]], log: FindingLog) -> C
         name = category.get("name")
         if not isinstance(name, str) or not name:
             raise UserError(f"{path}: category {number} has the name {name!r:.80}; text is needed")
+        if not _is_text(name):
+            raise UserError(
+                f"{path}: category {number} has the name {name!r:.80}, which holds half a character (a lone surrogate)"
+            )
         if number in names:
             raise UserError(f"{path}: categories {names[number]!r} and {name!r} have the same id {number}")
         names[number] = name
@@ -220,6 +236,6 @@ def _as_px(value: Any) -> float | None:
     """A side as written, None where it is missing or says nothing: the picture itself is asked anyway."""
     try:
         side = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return side if side > 0 else None

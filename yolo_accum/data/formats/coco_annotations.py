@@ -91,13 +91,22 @@ def read_annotations(
 
     boxes, is_box = _boxes(records)
     kept = np.flatnonzero(is_listed & (labels >= 0) & is_box)
-    is_crowd = np.fromiter((value in (1, "1") for value in records.column("iscrowd")), bool, len(annotations))
+    kept_rows = np.zeros(len(annotations), bool)
+    kept_rows[kept] = True
+    crowd = records.column("iscrowd")
+    is_crowd = np.fromiter((value in (1, "1") for value in crowd), bool, len(annotations))
+    is_odd = np.fromiter((value not in (None, 0, 1, "0", "1") for value in crowd), bool, len(annotations))
+    records.report(found.ODD_CROWD, kept_rows & is_odd, "iscrowd")
+    written_areas = records.column("area")
+    areas_px = _numbers(written_areas)
+    is_given = np.fromiter((value is not None for value in written_areas), bool, len(annotations))
+    records.report(found.ODD_AREA, kept_rows & is_given & ~np.isfinite(areas_px), "area")
     return AnnotationTable(
         image_of_box=rows[kept],
         boxes_xyxy_px=boxes[kept],
         labels=labels[kept],
         is_crowd=is_crowd[kept],
-        areas_px=_numbers(records.column("area"))[kept],
+        areas_px=areas_px[kept],
         place_of_box=lambda box: records.place(int(kept[box])),
     )
 
@@ -133,9 +142,13 @@ def _boxes(records: _Records) -> tuple[np.ndarray, np.ndarray]:
     is_box = is_four.copy()
     is_box[is_four] = is_number
 
-    has_text = np.fromiter(
-        (four and str in map(type, box) for box, four in zip(given, is_four, strict=True)), bool, num
-    )
+    def holds(kind: type) -> np.ndarray:
+        return np.fromiter(
+            (four and kind in map(type, box) for box, four in zip(given, is_four, strict=True)), bool, num
+        )
+
+    is_box &= ~holds(bool)  # true would otherwise be the number 1
+    has_text = holds(str)
     records.report(found.NUMBERS_AS_TEXT, is_listed & is_box & has_text, "bbox")
 
     is_from_mask, is_bad_mask = np.zeros(num, bool), np.zeros(num, bool)
@@ -162,13 +175,13 @@ def _box_values(given: list[list[Any]]) -> tuple[np.ndarray, np.ndarray]:
         values = np.array(given, np.float64)
         if values.shape == (len(given), 4):
             return values, is_number
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass  # some box is odd: one by one, to find out which
     values = np.zeros((len(given), 4))
     for place, box in enumerate(given):
         try:
             values[place] = [float(side) for side in box]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             is_number[place] = False
     return values, is_number
 
@@ -177,5 +190,12 @@ def _numbers(values: list[Any]) -> np.ndarray:
     """[n] float64, nan where there is no number."""
     try:
         return np.array(values, np.float64).reshape(len(values))
-    except (TypeError, ValueError):
-        return np.array([float(value) if isinstance(value, int | float) else np.nan for value in values])
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(value) for value in values])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan

@@ -27,7 +27,7 @@ def mask_box(segmentation: Any) -> tuple[float, float, float, float]:
 def _polygon_box(polygons: list[Any]) -> tuple[float, float, float, float]:
     try:
         points = np.concatenate([np.asarray(polygon, np.float64).reshape(-1, 2) for polygon in polygons])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError("a polygon is a list of numbers x1, y1, x2, y2, ...") from error
     if not len(points):
         raise ValueError("the polygons have no points")
