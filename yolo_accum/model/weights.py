@@ -1,4 +1,4 @@
-"""Weights from files: public checkpoints, safetensors, our own checkpoints. Nothing is ever downloaded or unpickled.
+"""Weights from files: public checkpoints, safetensors, our own checkpoints; and how they fill a model.
 
 Official YOLOX weights want BGR in 0..255. Every model of this project takes RGB in 0..1, so the difference is folded
 into the stem while reading; gradients of all layers then have comparable sizes.
@@ -6,30 +6,27 @@ into the stem while reading; gradients of all layers then have comparable sizes.
 
 from __future__ import annotations
 
-import json
-import pickle
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from yolo_accum.errors import UserError
 from yolo_accum.model.coco_names import COCO_NAMES
 from yolo_accum.model.sizes import BLOCKS, model_sizes
+from yolo_accum.model.weight_files import Description, read_description, read_file
 from yolo_accum.model.yolox import YOLOX
 
 FORMAT = "yolo-accum"
 """Value of the key ``format`` in our own checkpoints, and of the metadata ``format`` of our safetensors files. Such a
 file holds the (averaged) weights under ``model``, RGB 0..1, ``class_names`` (JSON text in safetensors) and ``norm``; a
 checkpoint also ``class_ids`` and its ``config``."""
-SUFFIXES = (".pth", ".pt", ".safetensors")
 STEM = "backbone.backbone.stem.conv.conv.weight"
+STEM_INPUTS = 12
 CLASS_OUTPUTS = "head.cls_preds."
 
 _PLACES: tuple[tuple[str, ...], ...] = (
@@ -49,14 +46,6 @@ _OTHER_FAMILIES = (
     (r"(transformer|decoder|encoder)\.", "a DETR-like transformer"),
     (r"^(layer[1-4]|features|blocks)\.", "an image classifier"),
 )
-# what `best_ap` and the like are in checkpoints of trainers that store numpy numbers: plain data, no code
-_SCALAR = np.float64(0).__reduce__()[0]
-_NUMPY_SCALARS: list[Any] = [
-    (_SCALAR, "numpy.core.multiarray.scalar"),
-    (_SCALAR, "numpy._core.multiarray.scalar"),
-    np.dtype,
-    *(type(np.dtype(code)) for code in "?ilqfd"),
-]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,28 +112,28 @@ def read_weights(path: str | Path) -> Weights:
         path: ``.pth`` or ``.pt`` (a state dict, alone or under the usual keys) or ``.safetensors``. Averaged weights
             are preferred where a checkpoint holds both.
     Raises:
-        UserError: no such file, a web address, damaged, pickled objects, or weights of another family.
+        UserError: no such file, a web address, damaged, pickled objects, weights of another family, or a description
+            that does not fit them.
     """
-    file = _existing_file(path)
-    content = _read_safetensors(file) if file.suffix == ".safetensors" else _read_torch(file)
+    file, content = read_file(path)
     is_own = content.get("format") == FORMAT
     found = content.get("model") if is_own else _unwrap(content)
     if not _is_state(found):
         raise UserError(f"{file}: no weights in it; a state dict is expected, alone or under ema, model or state_dict")
-    state = {_bare_name(name): _float32(tensor) for name, tensor in found.items() if isinstance(tensor, Tensor)}
+    state = {_bare_name(name): _float32(tensor) for name, tensor in found.items() if _is_named(name, tensor)}
     _check_family(file, state)
+    _check_shapes(file, state)
     if not is_own:
         state[STEM] = fold_stem(state[STEM])
+    described = read_description(file, content) if is_own else Description(class_names=COCO_NAMES)
     num_classes = len(state[f"{CLASS_OUTPUTS}0.weight"])
-    names = tuple(content.get("class_names") or ()) if is_own else COCO_NAMES
-    ids = tuple(content.get("class_ids") or ()) if is_own else ()
     return Weights(
         path=file,
         state=state,
-        class_names=names if len(names) == num_classes else None,
-        class_ids=ids if len(ids) == num_classes else None,
-        norm=content.get("norm", "bn") if is_own else "bn",
-        trained_size_px=content.get("config", {}).get("imgsz") if is_own else None,
+        class_names=described.class_names if len(described.class_names) == num_classes else None,
+        class_ids=described.class_ids if len(described.class_ids) == num_classes else None,
+        norm=described.norm,
+        trained_size_px=described.trained_size_px,
     )
 
 
@@ -215,7 +204,7 @@ def load_weights(model: YOLOX, weights: Weights, class_names: Sequence[str] | No
                 reinitialised.append((name, "not in the file"))
                 continue
             found = source.pop(name)
-            if name.startswith(CLASS_OUTPUTS):
+            if name.startswith(CLASS_OUTPUTS) and found.shape[1:] == tensor.shape[1:]:
                 for row, source_row in pairs:
                     tensor[row] = found[source_row]
                 loaded += bool(pairs)
@@ -265,52 +254,6 @@ def _match_classes(
     return pairs, tuple(class_names[row] for row, _ in pairs), missing
 
 
-def _existing_file(path: str | Path) -> Path:
-    text = str(path)
-    official = ", ".join(f"{name}.pth" for name in model_sizes())
-    where = f"official files are {official} in release 0.1.1rc0 of github.com/Megvii-BaseDetection/YOLOX"
-    if re.match(r"\w+:/", text):
-        raise UserError(f"--weights {text}: nothing is downloaded; fetch the file yourself and give its path ({where})")
-    file = Path(text).expanduser()
-    if not file.is_file():
-        raise UserError(f"--weights {text}: no such file, and nothing is downloaded ({where})")
-    if file.suffix not in SUFFIXES:
-        raise UserError(f"--weights {text}: {', '.join(SUFFIXES)} files can be read, not {file.suffix or 'this one'}")
-    return file
-
-
-def _read_torch(file: Path) -> Mapping[str, Any]:
-    try:
-        with torch.serialization.safe_globals(_NUMPY_SCALARS):
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        pickled = re.search(r"GLOBAL ([\w.]+)", str(error))
-        if pickled is None:
-            raise UserError(f"{file} is damaged or holds no weights; a torch state dict is needed") from error
-        raise UserError(
-            f"{file} holds pickled Python objects ({pickled[1]}), which are not loaded because they can run code; "
-            "save the state dict alone, with torch.save(model.state_dict(), ...)"
-        ) from error
-    except Exception as error:  # torch raises a dozen kinds for files that are cut off or something else
-        reason = "is a TorchScript archive" if "TorchScript" in str(error) else "is damaged or holds no weights"
-        raise UserError(f"{file} {reason}; a torch state dict is needed") from error
-    if not isinstance(content, Mapping):
-        raise UserError(f"{file} holds a {type(content).__name__}; a torch state dict is needed")
-    return content
-
-
-def _read_safetensors(file: Path) -> dict[str, Any]:
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            state = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 (not a mapping)
-            metadata = tensors.metadata() or {}
-    except SafetensorError as error:
-        raise UserError(f"{file} is damaged or no safetensors file ({error})") from error
-    class_names = json.loads(metadata.get("class_names", "[]"))
-    norm = {"norm": metadata["norm"]} if "norm" in metadata else {}
-    return {"format": metadata.get("format"), "class_names": class_names, "model": state, **norm}
-
-
 def _unwrap(content: Mapping[str, Any]) -> Any:
     for place in _PLACES:
         inner: Any = content
@@ -323,6 +266,10 @@ def _unwrap(content: Mapping[str, Any]) -> Any:
 
 def _is_state(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping) and any(isinstance(item, Tensor) for item in value.values())
+
+
+def _is_named(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, Tensor)
 
 
 def _bare_name(name: str) -> str:
@@ -349,6 +296,23 @@ def _check_family(file: Path, state: Mapping[str, Tensor]) -> None:
         f"{file}: weights of {family} (names such as {_some(tuple(state), 3)}); YOLOX weights are needed: "
         f"{', '.join(model_sizes())}"
     )
+
+
+def _check_shapes(file: Path, state: Mapping[str, Tensor]) -> None:
+    stem = tuple(state[STEM].shape)
+    if len(stem) != 4 or stem[1] != STEM_INPUTS:
+        raise UserError(
+            f"{file}: {STEM} has the shape {stem}; the stem of YOLOX has {STEM_INPUTS} input channels: four patches of "
+            "three colours"
+        )
+    outputs = {name: tuple(tensor.shape) for name, tensor in state.items() if name.startswith(CLASS_OUTPUTS)}
+    first, num_classes = f"{CLASS_OUTPUTS}0.weight", outputs[f"{CLASS_OUTPUTS}0.weight"][:1]
+    for name, shape in outputs.items():
+        if not shape or shape[:1] != num_classes:
+            raise UserError(
+                f"{file}: {name} has the shape {shape} and {first} {outputs[first]}; all class outputs need the same "
+                "number of classes, which comes first"
+            )
 
 
 def _comparable(name: str) -> str:

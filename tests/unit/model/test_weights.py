@@ -141,6 +141,71 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, official: dict[
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {STEM: torch.zeros(16, 3, 3, 3)},
+            r"stem\.conv\.conv\.weight has the shape \(16, 3, 3, 3\).* 12 input channels",
+        ),
+        ({"head.cls_preds.0.weight": torch.tensor(1.0)}, r"cls_preds\.0\.weight has the shape \(\)"),
+        ({"head.cls_preds.1.weight": torch.zeros(3, 64, 1, 1)}, r"cls_preds\.1\.weight has the shape \(3, 64, 1, 1\)"),
+        ({"head.cls_preds.2.bias": torch.zeros(79)}, r"cls_preds\.2\.bias has the shape \(79,\)"),
+    ],
+)
+def test_shapes_that_cannot_be_read_are_named(
+    tmp_path: Path, official: dict[str, Tensor], changes: dict[str, Tensor], message: str
+) -> None:
+    torch.save(official | changes, tmp_path / "public.pth")
+    save_checkpoint({"model": official | changes}, tmp_path / "own.pt")
+    for file in tmp_path.iterdir():
+        with pytest.raises(UserError, match=rf"{file.name}: .*{message}"):
+            read_weights(file)
+
+
+def test_a_stem_without_sides_is_named(tmp_path: Path, official: dict[str, Tensor]) -> None:
+    torch.save(official | {STEM: torch.tensor(1.0)}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match=r"w\.pth: .*has the shape \(\)"):
+        read_weights(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"config": None}, "its config is None; a mapping of options is needed"),
+        ({"config": {"imgsz": "big"}}, "its imgsz is 'big'; a multiple of 32 is needed"),
+        ({"class_names": 5}, "its class_names is 5; a list of names is needed"),
+        ({"class_names": [1] * 80}, r"its class_names is \[1, 1.*; a list of names is needed"),
+        ({"class_ids": [[1], [2]]}, r"its class_ids is \[\[1\], \[2\]\]; a list of numbers or texts is needed"),
+        ({"norm": ["bn"]}, r"its norm is \['bn'\]; one of bn, syncbn, cmbn, wrn, gn, frozen is needed"),
+    ],
+)
+def test_what_our_own_file_says_of_its_weights_is_checked(
+    tmp_path: Path, official: dict[str, Tensor], entry: dict[str, Any], message: str
+) -> None:
+    save_checkpoint({"model": official, **entry}, tmp_path / "own.pt")
+    with pytest.raises(UserError, match=rf"own\.pt: {message}"):
+        read_weights(tmp_path / "own.pt")
+
+
+@pytest.mark.parametrize("class_names", ["not json", "5", "[" * 100_000])
+def test_class_names_of_safetensors_are_a_json_list(
+    tmp_path: Path, official: dict[str, Tensor], class_names: str
+) -> None:
+    save_file(official, tmp_path / "own.safetensors", metadata={"format": FORMAT, "class_names": class_names})
+    with pytest.raises(UserError, match=r"own\.safetensors: its class_names .*a list of names"):
+        read_weights(tmp_path / "own.safetensors")
+
+
+def test_class_outputs_of_another_width_are_reported() -> None:
+    weights = own_weights(3, None)
+    weights.state["head.cls_preds.0.weight"] = torch.zeros(3, 5, 1, 1)
+    summary = load_weights(nano(3), weights, None)
+    assert summary.reinitialised == (
+        ("head.cls_preds.0.weight", "(3, 5, 1, 1) in the file, (3, 64, 1, 1) in the model"),
+    )
+
+
+@pytest.mark.parametrize(
     ("path", "message"),
     [
         ("https://example.org/yolox_nano.pth", "nothing is downloaded.*yolox_nano.pth.*0.1.1rc0"),
