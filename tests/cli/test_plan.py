@@ -126,3 +126,68 @@ print(code, "torch" in sys.modules, file=sys.stderr)
     assert len(result["closing_micro_batches"]) == result["updates"]
     assert sum(result["windows"]["images"]) == 118287 * 300
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 15  # of the processor, however busy it is
+
+
+SMALL = "--imgsz 64 --amp off --threads 1 --model yolox_nano"
+
+
+def test_memory_is_measured_predicted_and_turned_into_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    memory = plan(capsys, f"--images 160 --nbs 8 --memory 64GiB {SMALL}")["memory"]
+
+    predicted = memory["predicted"]
+    kept = [row for row in predicted if not row["checkpoint_activations"]]
+    assert [row["batch"] for row in kept] == [1, 2, 4, 8] and all(row["fits"] for row in predicted)
+    peaks = [row["peak_bytes"] for row in kept]
+    assert peaks == sorted(peaks) and peaks[0] > 2**27
+    assert predicted[-1]["peak_bytes"] < kept[-1]["peak_bytes"]  # recomputed
+    best = memory["recommended"]
+    assert (best["batch"], best["norm"], best["gradient_cosine"]) == (8, "bn", 1.0)
+
+
+def test_memory_that_holds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert plan(capsys, f"--images 160 --memory 1MiB {SMALL}")["memory"]["recommended"] is None
+    assert "a micro-batch of one image needs" in refusal(capsys, f"--images 160 --memory 1MiB --batch auto {SMALL}")
+    assert "--memory 8: auto, or an amount" in refusal(capsys, "--images 160 --memory 8")
+
+
+def test_train_chooses_the_micro_batch_and_writes_it_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_data(tmp_path)
+    words = f"--data {data} --epochs 1 --nbs 4 --batch auto --memory 64GiB --workers 0 --no-plots {SMALL}"
+    assert main(["train", *words.split(), "--project", str(tmp_path / "runs"), "--json"]) == 0
+
+    output = capsys.readouterr()
+    assert "--batch auto: 4 (4 x 1 replicas), about" in output.err
+    assert "\nbatch: 4\n" in Path(json.loads(output.out)["files"]["config"]).read_text()
+
+
+@pytest.mark.slow
+def test_the_prediction_is_within_a_tenth_of_a_measured_peak() -> None:
+    # One process for both: how much of torch's own files is resident differs by 100 MiB from process to process.
+    program = """
+import dataclasses, json
+import torch
+from yolo_accum.cli.plan_memory import assumed_index, plan_report
+from yolo_accum.cli.training import build_training
+from yolo_accum.config.arguments import parse_train
+from yolo_accum.engine.memory import peak_memory_mib, restart_peak_memory
+from yolo_accum.engine.memory_probe import dense_batch
+words = "--data none --epochs 1 --imgsz 128 --amp off --threads 1 --model yolox_nano --memory 64GiB --batch 16".split()
+config, index = parse_train(words).config, assumed_index(160)
+report = plan_report(config, 160, None, 1)
+pairs = []
+for recompute in (True, False):
+    model = dataclasses.replace(config.model, checkpoint_activations=recompute)
+    stepper = build_training(dataclasses.replace(config, model=model), index).loop.stepper
+    batch = dense_batch(16, num_objects=report.num_objects, num_classes=80, size_px=128, epoch=0)
+    restart_peak_memory(torch.device("cpu"))
+    for window in range(2):
+        stepper.open_window(2)
+        for micro_batch in range(2):
+            stepper.backward(stepper.forward(batch), 1.0)
+        stepper.apply(1.0, finite=True)
+    pairs.append((report.models[recompute].peak_bytes(16) / 2**20, peak_memory_mib(torch.device("cpu"))))
+print(json.dumps(pairs))
+"""
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    for predicted, measured in json.loads(output):
+        assert predicted == pytest.approx(measured, rel=0.1)

@@ -84,7 +84,7 @@ def sample_images(
     dataset = TrainDataset(
         index, config.augment, seed=config.run.seed, num_epochs=config.optim.epochs, photometric=photometric
     )
-    positions, batch = range(min(num_images, len(index))), config.accumulation.batch
+    positions, batch = range(min(num_images, len(index))), config.accumulation.micro_batch
     keys = [
         [SampleKey(epoch, position, config.data.imgsz) for position in positions[start : start + batch]]
         for start in positions[::batch]

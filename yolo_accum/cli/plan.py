@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
 from yolo_accum.config.arguments import PlanArguments, parse_plan
+from yolo_accum.config.byte_size import size_text
 from yolo_accum.config.schema import OptimConfig, TrainConfig
 from yolo_accum.engine.plan import (
     Plan,
@@ -35,19 +38,27 @@ COURSE_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 def run(argv: Sequence[str]) -> Mapping[str, Any]:
     """Plan as the options say; returns the plan as columns and numbers."""
     arguments = parse_plan(argv)
-    num_images, source = _training_images(arguments)
-    replicas = arguments.plan.replicas or arguments.config.run.device.count(",") + 1
-    plan = plan_of(arguments.config, num_images)
+    config = arguments.config
+    num_images, source, index = _training_images(arguments)
+    replicas = arguments.plan.replicas or config.run.device.count(",") + 1
+    memory: Any = None
+    if config.accumulation.memory is not None or config.accumulation.batch == "auto":
+        # Measuring needs torch, which plans from numbers alone do without.
+        memory = importlib.import_module("yolo_accum.cli.plan_memory").plan_report(config, num_images, index, replicas)
+    if memory is not None and config.accumulation.batch == "auto":
+        batch = memory.batch(config.model.checkpoint_activations)
+        config = replace(config, accumulation=replace(config.accumulation, batch=batch))
+    plan = plan_of(config, num_images)
     check_divisible(plan.batch, replicas)
     spans = list(plan.spans())
-    optimizer, lr0 = choose_optimizer(arguments.config.optim, plan.num_updates)
-    schedule = schedule_of(arguments.config.optim, plan, lr0)
+    optimizer, lr0 = choose_optimizer(config.optim, plan.num_updates)
+    schedule = schedule_of(config.optim, plan, lr0)
     updates = _updates(spans, schedule)
     result = {
         **_numbers(plan, replicas),
         "optimizer": optimizer,
         "lr0": lr0,
-        "weight_decay_in_force": scaled_weight_decay(arguments.config.optim.weight_decay, plan.batch, plan.nbs),
+        "weight_decay_in_force": scaled_weight_decay(config.optim.weight_decay, plan.batch, plan.nbs),
         "windows_by_images": dict(sorted(Counter(span.num_images for span in spans if not span.dropped).items())),
         "course": _course(updates),
         "windows": {
@@ -58,6 +69,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         },
         "closing_micro_batches": [span.last for span in spans if not span.dropped],
         "notices": plan_notices(plan),
+        **({"memory": memory.as_dict()} if memory is not None else {}),
     }
     if not arguments.json:
         _print(arguments, plan, result, spans, source)
@@ -71,7 +83,7 @@ def plan_of(config: TrainConfig, num_images: int) -> Plan:
     return Plan(
         num_images=num_images,
         epochs=config.optim.epochs,
-        batch=config.accumulation.batch,
+        batch=config.accumulation.micro_batch,
         nbs=config.accumulation.nbs,
         warmup_epochs=config.optim.warmup_epochs,
         ramp=config.accumulation.ramp,
@@ -93,13 +105,13 @@ def schedule_of(optim: OptimConfig, plan: Plan, lr0: float) -> Schedule:
     )
 
 
-def _training_images(arguments: PlanArguments) -> tuple[int, str]:
-    """How many, and where that is known from."""
+def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:
+    """How many, where that is known from, and their index where there is one."""
     if arguments.plan.num_images is not None:
-        return arguments.plan.num_images, "as given"
+        return arguments.plan.num_images, "as given", None
     # Reading data loads torch, so that this module is imported for data only.
     opened = importlib.import_module("yolo_accum.cli.plan_data").training_index(arguments.config.data, arguments.json)
-    return len(opened), str(opened.source)
+    return len(opened), str(opened.source), opened
 
 
 def _numbers(plan: Plan, replicas: int) -> dict[str, Any]:
@@ -257,5 +269,48 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
             ],
         )
     )
+    if "memory" in result:
+        _print_memory(terminal, result["memory"])
     for notice in result["notices"]:
         terminal.print(f"notice: {notice}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_memory(terminal: Console, memory: Mapping[str, Any]) -> None:
+    """What fits, and what to take."""
+
+    def choice(row: Mapping[str, Any]) -> str:
+        switch = " --checkpoint-activations" if row["checkpoint_activations"] else ""
+        return f"--batch {row['batch']} --norm {row['norm']}{switch}"
+
+    def cosine(row: Mapping[str, Any]) -> str:
+        return "not measured" if row["gradient_cosine"] is None else f"{row['gradient_cosine']:.2f}"
+
+    terminal.print(
+        tables.columns(
+            f"Memory of a replica on {memory['device']}: {size_text(memory['memory_bytes'])}, of which "
+            f"{memory['headroom']:.0%} are to stay free; images with {memory['objects_an_image']} objects",
+            ("batch", "images a replica", "K", "activations", "peak", "fits", "norm", "cosine", "time"),
+            [
+                (
+                    str(row["batch"]),
+                    str(row["images_a_replica"]),
+                    str(row["window_length"]),
+                    "recomputed" if row["checkpoint_activations"] else "kept",
+                    size_text(row["peak_bytes"]),
+                    "yes" if row["fits"] else "no",
+                    row["norm"],
+                    cosine(row),
+                    f"{row['time']:.2f}",
+                )
+                for row in memory["predicted"]
+            ],
+        )
+    )
+    best = memory["recommended"]
+    advice = (
+        f"recommended: {choice(best)}: about {size_text(best['peak_bytes'])}, gradient cosine with the large batch "
+        f"{cosine(best)}, {best['time']:.2f} times the time of kept activations with bn"
+        if best is not None
+        else "nothing fits: a smaller --imgsz or --model needs less"
+    )
+    terminal.print(advice, markup=False, highlight=False, soft_wrap=True)

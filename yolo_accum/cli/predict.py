@@ -102,7 +102,7 @@ def _detect_all(
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
     model = detector.model.to(device, memory_format=memory_format)  # type: ignore[call-overload]
     detect = make_detect(model, device, arguments.eval, channels_last)
-    batch_size = arguments.eval.val_batch or AccumulationConfig().batch
+    batch_size = arguments.eval.val_batch or AccumulationConfig().micro_batch
     size_px = detector.size_px(arguments)
     names = _class_names(detector)
     results: list[dict[str, Any]] = []

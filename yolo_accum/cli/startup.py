@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import takewhile
+from collections.abc import Mapping
 
 import torch
 
 from yolo_accum.cli.norms import norm_notices, norm_text
+from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
 from yolo_accum.cli.training import Training
-from yolo_accum.engine.plan import Plan, Window, exact_batches, nominal_window_length, scaled_weight_decay
+from yolo_accum.engine.plan import nominal_window_length, scaled_weight_decay
 from yolo_accum.model.norm_statistics import is_folded as folded
 
 
@@ -17,7 +17,7 @@ def startup_rows(training: Training) -> dict[str, str]:
     """The start-up table: label -> value."""
     plan, config, replicas = training.plan, training.config, training.loop.stepper.replicas.size
     length = plan.window_length_nominal
-    warmup_updates = sum(window.last.index <= plan.warmup_micro_batches for window in _first_windows(plan))
+    warmup_updates = sum(span.last <= plan.warmup_micro_batches for span in first_spans(plan))
     decay = scaled_weight_decay(config.optim.weight_decay, plan.batch, plan.nbs)
     uncapped = nominal_window_length(plan.batch, plan.nbs)
     ramp = f"K grows from 1 to {length}" if plan.ramp and length > 1 else "K does not grow"
@@ -39,11 +39,7 @@ def startup_rows(training: Training) -> dict[str, str]:
         "warm-up": f"{warmup_updates} updates ({plan.warmup_images} images), {ramp}"
         if plan.warmup_micro_batches
         else "none",
-        "tail of an epoch": {
-            "step": "step: an open window updates with what it holds",
-            "carry": "carry: an open window runs on into the next epoch",
-            "drop": f"drop: an open window is discarded, {plan.num_images_dropped} images in all",
-        }[plan.tail],
+        "tail of an epoch": tail_text(plan),
         "optimizer": f"{training.optimizer_name}, lr {training.lr0:g} per nominal batch, {config.optim.schedule} to "
         f"{training.lr0 * config.optim.lrf:g}",
         "weight decay in force": f"{decay:g} = {config.optim.weight_decay:g} x {plan.batch} x {uncapped} / {plan.nbs}",
@@ -59,12 +55,6 @@ def startup_rows(training: Training) -> dict[str, str]:
     }
 
 
-def _first_windows(plan: Plan) -> Iterator[Window]:
-    """The windows of warm-up and some more: later ones repeat these."""
-    until = plan.warmup_micro_batches + 2 * max(plan.micro_batches_per_epoch, plan.window_length_nominal)
-    return takewhile(lambda window: window.first.index <= until, plan.windows())
-
-
 def startup_notices(training: Training) -> list[str]:
     """Sentences about what does not go together, and what would."""
     replicas = training.loop.stepper.replicas.size
@@ -73,28 +63,6 @@ def startup_notices(training: Training) -> list[str]:
         *plan_notices(training.plan),
         *norm_notices(training.config, training.plan, replicas, is_folded=is_folded),
     ]
-
-
-def plan_notices(plan: Plan) -> list[str]:
-    """The same for the windows alone."""
-    notices = []
-    uncapped = nominal_window_length(plan.batch, plan.nbs)
-    images = plan.batch * uncapped
-    if images != plan.nbs:
-        nearest = " or ".join(str(value) for value in exact_batches(plan.batch, plan.nbs))
-        cause = "is larger than" if plan.batch > plan.nbs else "does not divide"
-        notices.append(
-            f"a full window holds {images} images, not --nbs {plan.nbs}, because --batch {plan.batch} {cause} it; "
-            f"--batch {nearest} hits it exactly. Gradients are weighted by images / nbs, so the learning rate keeps "
-            "its meaning"
-        )
-    largest = max(window.num_images for window in _first_windows(plan))
-    if largest < min(images, plan.nbs):
-        notices.append(
-            f"no window reaches --nbs {plan.nbs} images: the largest of {plan.num_updates} updates has {largest}, "
-            f"because the set has {plan.num_images} images an epoch"
-        )
-    return notices
 
 
 def counters_text(values: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from yolo_accum.cli.failures import DONE, FAILED, exit_code
 from yolo_accum.cli.norms import estimate_statistics
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
+from yolo_accum.cli.plan_memory import measure_memory
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training
 from yolo_accum.cli.wiring import (
@@ -41,7 +42,7 @@ from yolo_accum.report.plots import plot_batches, plot_labels, plot_results, plo
 from yolo_accum.report.records import CsvRecords
 
 CHANGEABLE_ON_RESUME = frozenset(
-    {"batch", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
+    {"batch", "memory", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
     | {"data", "val_data", "images", "val_images", "save_minutes", "plots"}
 )
 """How the work is cut and where the data lie; anything else would make it another run."""
@@ -100,6 +101,8 @@ def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> M
     start = replicas.decide(lambda: _start(arguments))
     splits = _open_data(start, replicas, console)
     start = replace(start, config=absolute_paths(start.config))
+    if start.config.accumulation.batch == "auto":
+        start = replace(start, config=_with_batch(start.config, splits.train, replicas, console))
     strength = start.config.augment.photometric
     training = build_training(
         start.config,
@@ -114,6 +117,24 @@ def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> M
     folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
     run = _Run(training, evaluator, folder, start, console)
     return run.carry_out() if replicas.is_first else run.take_part()
+
+
+def _with_batch(config: TrainConfig, index: DetectionIndex, replicas: Replicas, console: Console) -> TrainConfig:
+    """The same with the micro-batch that the memory holds in place of ``--batch auto``.
+
+    Raises:
+        UserError: not even the smallest fits.
+    """
+
+    def choose() -> tuple[int, str]:
+        recompute = config.model.checkpoint_activations
+        report = measure_memory(config, index, replicas.size, replicas, modes=(recompute,))
+        batch = report.batch(recompute)
+        return batch, report.sentence(batch, recompute)
+
+    batch, sentence = replicas.decide(choose)
+    console.on_message(sentence)
+    return replace(config, accumulation=replace(config.accumulation, batch=batch))
 
 
 def _start(arguments: TrainArguments) -> _Start:
@@ -173,7 +194,7 @@ def _evaluator(training: Training, splits: DataSplits) -> SplitEvaluator | None:
     return SplitEvaluator(
         splits.val,
         size_px=config.data.imgsz,
-        batch=default_val_batch(config.eval, config.accumulation.batch),
+        batch=default_val_batch(config.eval, config.accumulation.micro_batch),
         workers=training.workers,
         config=config.eval,
         device=training.device,

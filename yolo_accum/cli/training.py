@@ -213,7 +213,7 @@ def _plan(config: TrainConfig, num_images: int, checkpoint: Mapping[str, Any] | 
     return Plan(
         num_images=num_images,
         epochs=config.optim.epochs,
-        batch=config.accumulation.batch,
+        batch=config.accumulation.micro_batch,
         nbs=config.accumulation.nbs,
         warmup_epochs=config.optim.warmup_epochs,
         ramp=config.accumulation.ramp,

@@ -33,7 +33,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         evaluator = SplitEvaluator(
             index,
             size_px=size_px,
-            batch=arguments.eval.val_batch or AccumulationConfig().batch,
+            batch=arguments.eval.val_batch or AccumulationConfig().micro_batch,
             workers=num_workers(arguments.data, len(index)),
             config=arguments.eval,
             device=device,

@@ -244,7 +244,8 @@ def _add(group: Any, option: Option) -> None:
     if option.is_list:
         group.add_argument(option.flag, type=str, nargs="+", metavar="NAME", **keywords)
     elif option.kind is int:
-        group.add_argument(option.flag, type=int | float | None, metavar="N", **keywords)  # 1e6 is a whole number too
+        # 1e6 is a whole number too
+        group.add_argument(option.flag, type=option.type | float | None, metavar="N", **keywords)
     elif option.is_switch:
         bare = option.default is False
         group.add_argument(option.flag, type=option.type, metavar="" if bare else "true|false", **keywords)
@@ -261,12 +262,12 @@ def _finished(option: Option, value: Any, where: str) -> object:
     """What the library leaves open: commas in lists, floats that are whole or no number, null where it is no value."""
     if option.is_list:
         return tuple(name for item in value or () for name in item.split(",") if name)
-    refused = value is None and option.type is option.kind
+    refused = value is None and not option.is_optional
     if isinstance(value, float):
         refused = not math.isfinite(value) or (option.kind is int and not value.is_integer())
     if refused:
         raise UserError(_refusal(option, value, where))
-    return int(value) if option.kind is int and value is not None else value
+    return int(value) if option.kind is int and isinstance(value, float) else value
 
 
 def _is_number(word: str) -> bool:

@@ -38,6 +38,16 @@ class Option:
         return self.type
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Words that are allowed in place of a number."""
+        parts = get_args(self.type) if get_origin(self.type) in (Union, UnionType) else ()
+        return tuple(word for part in parts if part is not self.kind for word in get_args(part))
+
+    @property
+    def is_optional(self) -> bool:
+        return type(None) in get_args(self.type)
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The words that are allowed, none for an open range."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
@@ -64,7 +74,8 @@ class Option:
             return "one of " + ", ".join(self.choices)
         if self.is_list:
             return "a list of names"
-        return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[self.kind]
+        kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+        return " or ".join((kinds[self.kind], *self.words))
 
 
 def declared_options(config_class: type) -> tuple[Option, ...]:

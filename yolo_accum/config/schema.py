@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from yolo_accum.config.byte_size import byte_size
 from yolo_accum.errors import UserError
 
 
@@ -151,18 +152,30 @@ class NormConfig:
 class AccumulationConfig:
     """How the images of an update are cut into micro-batches."""
 
-    batch: int = 8
-    """Images of one micro-batch over all replicas."""
+    batch: int | Literal["auto"] = 8
+    """Images of one micro-batch over all replicas; auto: the most that --memory holds and --nbs divides into."""
     nbs: int = 64
     """Nominal batch size: images per update that the learning rate is meant for."""
     ramp: bool = True
     """Let the window grow from one micro-batch to its full length during warm-up."""
     tail: Literal["step", "carry", "drop"] = "step"
     """Open window at the end of an epoch: update with what it holds, carry it into the next epoch, or drop it."""
+    memory: str | None = None
+    """Memory that a replica may fill, such as 8GiB or 800MiB; auto: what its device has free. For --batch auto, and
+    for `plan`, which then shows what fits."""
 
     def __post_init__(self) -> None:
-        _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
+        if self.batch != "auto":
+            _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
+        if self.memory not in (None, "auto"):
+            byte_size(str(self.memory), "--memory")
         _check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
+
+    @property
+    def micro_batch(self) -> int:
+        """``batch`` as the number that it is once auto has been resolved."""
+        assert self.batch != "auto", "--batch auto is resolved before a run is built"
+        return self.batch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,9 +45,9 @@ def test_values_are_read_as_people_mean_them(yaml_line: str, value: object) -> N
 @pytest.mark.parametrize(
     ("yaml_line", "sentence"),
     [
-        ("batch: 2.5", "run.yaml: batch 2.5: a whole number is needed"),
-        ("batch: true", "run.yaml: batch True: a whole number is needed"),
-        ("batch:", "run.yaml: batch None: a whole number is needed"),
+        ("batch: 2.5", "run.yaml: batch 2.5: a whole number or auto is needed"),
+        ("batch: true", "run.yaml: batch True: a whole number or auto is needed"),
+        ("batch:", "run.yaml: batch None: a whole number or auto is needed"),
         ("lr0: fast", "run.yaml: lr0 fast: a number is needed"),
         ("lr0: .inf", "run.yaml: lr0 inf: a number is needed"),
         ("ramp: 1", "run.yaml: ramp 1: true or false is needed"),

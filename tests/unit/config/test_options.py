@@ -21,13 +21,13 @@ ALL_CLASSES = (*get_type_hints(TrainConfig).values(), StartConfig, OutputConfig)
 def test_an_option_knows_its_flag_default_help_and_what_is_allowed() -> None:
     options = {option.name: option for option in declared_options(AccumulationConfig)}
 
-    assert list(options) == ["batch", "nbs", "ramp", "tail"]
+    assert list(options) == ["batch", "nbs", "ramp", "tail", "memory"]
     assert (options["batch"].flag, options["batch"].default, options["batch"].allowed) == (
         "--batch",
         8,
-        "a whole number",
+        "a whole number or auto",
     )
-    assert options["batch"].help == "Images of one micro-batch over all replicas."
+    assert options["batch"].help.startswith("Images of one micro-batch over all replicas; auto: ")
     assert options["tail"].choices == ("step", "carry", "drop")
     assert options["tail"].allowed == "one of step, carry, drop"
     assert options["ramp"].is_switch and options["ramp"].default_text == "true"
