@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 
 from yolo_accum.contracts import METRIC_NAMES, EpochRecord, UpdateRecord
+from yolo_accum.errors import UserError
 
 UPDATES_FILE = "updates.csv"
 EPOCHS_FILE = "epochs.csv"
+_BY_NAME = ("loss_", "lr_", "weight_decay_")
+"""Columns of which there are as many as a run has loss terms or parameter groups."""
 
 
 class CsvRecords:
@@ -43,9 +47,15 @@ class CsvRecords:
             epochs: finished epochs in the checkpoint, likewise.
         Raises:
             OSError: a file cannot be read or written (names it).
+            UserError: a file is not what this program wrote (names it and the line); both are as they were.
         """
-        self._updates.keep_rows("update", updates)
-        self._epochs.keep_rows("epoch", epochs - 1)  # epochs count from 0, updates from 1
+        tables = (
+            (self._updates, _columns_of(UpdateRecord), "update", updates),
+            (self._epochs, [*_columns_of(EpochRecord), *METRIC_NAMES], "epoch", epochs - 1),  # epochs count from 0
+        )
+        kept = [table.rows_until(needed, column, highest) for table, needed, column, highest in tables]
+        for (table, *_), rows in zip(tables, kept, strict=True):
+            table.replace(rows)
 
     def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None:
         pass
@@ -109,20 +119,38 @@ class _Table:
             with self._path.open("a", encoding="utf-8", newline="") as file:
                 file.write(_line(row[name] for name in self._header))
 
-    def keep_rows(self, column: str, highest: float) -> None:
-        """Drop the rows in which ``column`` is above ``highest``, and a last line that was cut short."""
+    def rows_until(self, needed: Collection[str], column: str, highest: float) -> list[list[str]]:
+        """The header and the rows in which ``column`` is not above ``highest``, without a last line cut short.
+
+        Raises:
+            UserError: a column that is ``needed`` is missing, one is unknown, or ``column`` is no whole number.
+        """
+        if not self._path.exists():
+            return []
+        rows = _read_rows(self._path)
+        header = next(rows, [])
+        missing = [name for name in needed if name not in header]
+        if header and missing:
+            raise _damaged(self._path, 1, f"there is no column {missing[0]}")
+        strange = [name for name in header if name not in needed and not name.startswith(_BY_NAME)]
+        if strange:
+            raise _damaged(self._path, 1, f"{strange[0]!r:.40} is no column of this program")
+        kept = [header] if header else []
+        for number, row in enumerate(rows, start=2):
+            cell = row[header.index(column)]
+            if not cell.isdecimal():
+                raise _damaged(self._path, number, f"{column} {cell!r:.40} is no whole number")
+            if int(cell) <= highest:
+                kept.append(row)
+        return kept
+
+    def replace(self, rows: Iterable[Iterable[str]]) -> None:
+        """Put these rows, the header first, in place of what the file holds; no file stays none."""
         with _naming(self._path):
-            if not self._path.exists():
-                return
-            temporary = self._path.with_name(f"{self._path.name}.part")
-            rows = _read_rows(self._path)
-            header = next(rows, None)
-            with temporary.open("w", encoding="utf-8", newline="") as file:
-                if header is not None:
-                    place = header.index(column)
-                    file.write(_line(header))
-                    file.writelines(_line(row) for row in rows if int(row[place]) <= highest)
-            temporary.replace(self._path)
+            if self._path.exists():
+                temporary = self._path.with_name(f"{self._path.name}.part")
+                temporary.write_text("".join(map(_line, rows)), encoding="utf-8", newline="")
+                temporary.replace(self._path)
 
     def _start(self, row: Mapping[str, str]) -> list[str]:
         """The header of the file; it is made from the first row where there is none."""
@@ -171,14 +199,46 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _read_rows(path: Path) -> Iterator[list[str]]:
-    """The header and the rows. A last line without its line end was cut short by a kill: it is left out."""
-    with path.open(encoding="utf-8", newline="") as file:
-        num_cells = None
-        for number, row in enumerate(csv.reader(line for line in file if line.endswith("\n")), start=1):
-            num_cells = num_cells or len(row)
-            if len(row) != num_cells:
-                raise ValueError(f"{path}, line {number}: {len(row)} cells, the header has {num_cells}")
+    """The header and the rows, all cells of which are numbers or empty.
+
+    A last line without its line end was cut short by a kill: it is left out.
+
+    Raises:
+        UserError: a line is something else (names it).
+    """
+    with path.open("rb") as file:
+        header: list[str] = []
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = next(csv.reader([line.decode("utf-8")]))
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise _damaged(path, number, "this is no line of a CSV file") from error
+            header = header or row
+            if len(row) != len(header):
+                raise _damaged(path, number, f"{len(row)} cells, the header has {len(header)}")
+            odd = [cell for cell in row if number > 1 and not _is_number(cell)]
+            if odd:
+                raise _damaged(path, number, f"{odd[0]!r:.40} is no number")
             yield row
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not cell or float(cell) is not None
+    except ValueError:
+        return False
+
+
+def _damaged(path: Path, line: int, what: str) -> UserError:
+    return UserError(f"{path}, line {line}: {what}; a run goes on without this file when it is moved away")
+
+
+def _columns_of(record_class: type[UpdateRecord | EpochRecord]) -> list[str]:
+    """Those columns that every record of a kind has: fields that are one number."""
+    hints = get_type_hints(record_class)
+    return [field.name for field in dataclasses.fields(record_class) if hints[field.name] in (int, float, bool)]
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ import pytest
 from run_of_records import epoch_record, update_record
 
 from yolo_accum.contracts import METRIC_NAMES
+from yolo_accum.errors import UserError
 from yolo_accum.report.records import CsvRecords, read_epochs, read_updates
 
 
@@ -122,6 +123,47 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         file.write("3,0\n")
     with pytest.raises(ValueError, match=r"updates\.csv, line 4: 2 cells"):
         read_updates(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"\n2,", b"\ngarbage\n2,", r"line 3: 1 cells, the header has \d+"),
+        (b"\n2,", b"\nx,", "line 3: 'x' is no number"),
+        (b"\n2,", b"\n2.5,", r"line 3: update '2\.5' is no whole number"),
+        (b"\n2,", b"\n\xff\xfe,", "line 3: this is no line of a CSV file"),
+        (b"update,", b"step,", "line 1: there is no column update"),
+        (b"lr_decay,", b"rate,", "line 1: 'rate' is no column of this program"),
+    ],
+)
+def test_resume_beside_another_record_names_the_line_and_changes_nothing(
+    tmp_path: Path, old: bytes, new: bytes, message: str
+) -> None:
+    write_run(tmp_path, range(1, 4), range(2))
+    path = tmp_path / "updates.csv"
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+
+    with pytest.raises(UserError, match=rf"updates\.csv, {message}; .*moved away"):
+        CsvRecords(tmp_path).truncate_after(updates=2, epochs=1)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
+
+    path.rename(tmp_path / "elsewhere")
+    resumed = CsvRecords(tmp_path)
+    resumed.truncate_after(updates=2, epochs=1)
+    resumed.on_update(update_record(3))
+    assert read_updates(tmp_path)["update"].tolist() == [3] and read_epochs(tmp_path)["epoch"].tolist() == [0]
+
+
+def test_a_damaged_epochs_file_leaves_the_updates_as_they_were(tmp_path: Path) -> None:
+    write_run(tmp_path, range(1, 4), range(2))
+    with (tmp_path / "epochs.csv").open("a") as file:
+        file.write("garbage\n")
+    before = (tmp_path / "updates.csv").read_bytes()
+    with pytest.raises(UserError, match=r"epochs\.csv, line 4"):
+        CsvRecords(tmp_path).truncate_after(updates=1, epochs=1)
+    assert (tmp_path / "updates.csv").read_bytes() == before
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
