@@ -366,7 +366,12 @@ class VerifyConfig:
 
     def __post_init__(self) -> None:
         for number in self.micro_batches.split(","):
-            _check("micro_batches", self.micro_batches, number.strip().isdecimal() and int(number) > 0, "whole numbers of at least 1 are needed, separated by commas")
+            _check(
+                "micro_batches",
+                self.micro_batches,
+                number.strip().isdecimal() and int(number) > 0,
+                "whole numbers of at least 1 are needed, separated by commas",
+            )
         for name in self.norm_names:
             ok = name in ("bn", "cmbn", "wrn", "gn", "frozen")
             _check("norms", self.norms, ok, "some of bn, cmbn, wrn, gn, frozen are needed, separated by commas")
