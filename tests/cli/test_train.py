@@ -249,3 +249,91 @@ def test_a_loss_that_stays_nan_ends_the_run_and_names_images(
     assert "train_0" in message
     last = torch.load(tmp_path / "runs" / "exp" / "weights" / "last.pt", weights_only=True)
     assert all(value.isfinite().all() for value in last["live"].values())
+
+
+def test_patience_counts_evaluations(train: Train) -> None:
+    """An end before the first evaluation would leave no best weights."""
+    result = train("--epochs", "6", "--patience", "1", "--val-every", "3")
+    assert result["epochs"] in (3, 6)
+    assert "AP" in result["best"]
+
+
+def test_without_objects_to_validate_on_the_last_epoch_is_the_best(train: Train, data: Path, tmp_path: Path) -> None:
+    content = json.loads((data.parent / "val.json").read_text())
+    content["annotations"] = []
+    (tmp_path / "empty.json").write_text(json.dumps(content))
+    words = ["--data", str(data.parent / "train.json"), "--val-data", str(tmp_path / "empty.json")]
+    result = train(*words, "--images", str(data.parent / "images"), "--epochs", "2", "--patience", "1")
+    assert (result["epochs"], result["best"]["epoch"], result["best"]["AP"]) == (2, 2, None)
+
+
+def test_a_run_without_one_applied_update_has_failed(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    from yolo_accum.engine.update import Stepper
+
+    apply = Stepper.apply
+    monkeypatch.setattr(Stepper, "apply", lambda self, factor, *, finite: apply(self, factor, finite=False))
+    message = train("--epochs", "1", "--warmup-epochs", "0", code=3)["message"]
+    assert "not one of 3 updates was applied" in message
+
+
+def test_validation_pictures_that_vanish_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from yolo_accum.cli import train as verb
+
+    data = write_data(tmp_path / "vanishing")
+    carry_out = verb._Run.carry_out
+
+    def without_pictures(run: Any) -> Any:
+        for path in (data.parent / "images").glob("val_*.png"):
+            path.write_bytes(b"gone")
+        return carry_out(run)
+
+    monkeypatch.setattr(verb._Run, "carry_out", without_pictures)
+    argv = ["train", "--data", str(data), *COMMON, "--project", str(tmp_path / "runs"), "--epochs", "1"]
+    assert main(argv) == 0
+    output = capfd.readouterr().out
+    for number in range(4):
+        assert output.count(f"val_{number:03d}.png") == 1
+
+
+def test_what_is_missing_after_training_is_made_up_for(
+    train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from yolo_accum.cli import train as verb
+
+    def interrupted(run: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb._Run, "_evaluate_best", interrupted)
+    train("--epochs", "1", code=130)
+    monkeypatch.undo()
+    result = train("--resume", str(tmp_path / "runs" / "exp"))
+    assert result["counters"]["images_seen"] == 11
+    assert Path(result["files"]["card"]).is_file()
+
+
+def test_other_images_cannot_go_on_with_a_run(train: Train, data: Path, tmp_path: Path) -> None:
+    process = start(data, tmp_path / "cut", "--epochs", "9", "--save-minutes", "0")
+    folder = tmp_path / "cut" / "exp"
+    wait_for_row(folder / "updates.csv", 2, process)
+    process.kill()
+    process.communicate()
+    other = json.loads((data.parent / "train.json").read_text())
+    other["images"].reverse()
+    (data.parent / "reversed.json").write_text(json.dumps(other))
+    words = ["--data", str(data.parent / "reversed.json"), "--val-data", str(data.parent / "val.json")]
+    message = train("--resume", str(folder), *words, code=2)["message"]
+    assert "reversed.json" in message
+    assert "another order" in message
+
+
+def test_no_one_reading_or_no_output_at_all_does_not_end_a_run(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *COMMON, "--epochs", "1"]
+    for number, redirection in enumerate(("| head -1", ">&- 2>&-")):
+        project = tmp_path / f"runs{number}"
+        line = " ".join([*command, "--project", str(project), redirection])
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (redirection, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert (project / "exp" / "run_card.json").is_file()

@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from yolo_accum.cli.problems import ProblemReporter
 from yolo_accum.config.schema import EvalConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Detections
 from yolo_accum.data.dataset import EvalDataset
@@ -70,6 +71,7 @@ class SplitEvaluator:
         config: how detections are made and measured.
         device: where the models lie.
         channels_last: memory format of the images.
+        warn: is told of pictures that cannot be read; a grey picture takes their place and their objects are missed.
         replicas: share the batches among them; alone by default.
     """
 
@@ -83,6 +85,7 @@ class SplitEvaluator:
         config: EvalConfig,
         device: torch.device,
         channels_last: bool,
+        warn: Callable[[str], None],
         replicas: Replicas | None = None,
     ) -> None:
         self.index = index
@@ -90,6 +93,7 @@ class SplitEvaluator:
         self._config = config
         self._device = device
         self._channels_last = channels_last
+        self._problems = ProblemReporter(warn)
         rows = share_of_batches(len(index), batch, self._replicas)
         self.num_images = len(rows)
         """Images that this replica evaluates, for progress."""
@@ -110,7 +114,7 @@ class SplitEvaluator:
         model.eval()
         try:
             detections = detect_all(
-                cast("Iterable[Batch]", self._batches),
+                self._problems.watch(cast("Iterable[Batch]", self._batches)),
                 make_detect(model, self._device, self._config, self._channels_last),
                 progress=progress,
             )

@@ -36,8 +36,8 @@ def describe_failure(error: BaseException) -> tuple[int, str]:
         return 128 + error.signal_number, f"interrupted: {error}"
     if isinstance(error, KeyboardInterrupt):
         return 128 + signal.SIGINT, "interrupted"
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        # torch's own class, by name: verbs that do not need torch must not load it for this.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
+        # torch's own class by name, and its CPU allocator by what it says: verbs without torch must not load it.
         first_line = (str(error) or "memory ran out").splitlines()[0]
         return FAILED, f"error: {first_line} (a smaller --batch needs less; the images per update stay those of --nbs)"
     if isinstance(error, OSError):

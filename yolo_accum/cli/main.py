@@ -15,11 +15,20 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn, Protocol
 
 import yolo_accum
-from yolo_accum.cli.failures import BAD_INPUT, BROKEN_PIPE, CHECK_FAILED, DONE, describe_failure, exit_code
+from yolo_accum.cli.failures import (
+    BAD_INPUT,
+    BROKEN_PIPE,
+    CHECK_FAILED,
+    DONE,
+    FAILED,
+    describe_failure,
+    exit_code,
+)
 from yolo_accum.cli.output import to_json
 from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val, parse_verify
 from yolo_accum.config.options import closest
@@ -65,10 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 a check did not hold, 2 bad input, 3 training failed, 130 or 143 interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us: what is said goes nowhere
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - it lives as long as the process
     try:
         code = _exit_code(words)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"error: standard output: {error.strerror}", file=sys.stderr)
+            return FAILED
         # Whoever read our output has gone. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE

@@ -15,8 +15,9 @@ from yolo_accum.cli.norms import estimate_statistics
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
 from yolo_accum.cli.plan_memory import measure_memory
+from yolo_accum.cli.problems import ProblemReporter
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
-from yolo_accum.cli.training import Training, build_training
+from yolo_accum.cli.training import Training, build_training, images_digest
 from yolo_accum.cli.wiring import (
     absolute_paths,
     environment,
@@ -32,8 +33,8 @@ from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
 from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
-from yolo_accum.engine.trainer import TrainingResult
-from yolo_accum.errors import UserError
+from yolo_accum.engine.trainer import Trainer, TrainingResult
+from yolo_accum.errors import TrainingError, UserError
 from yolo_accum.metrics.evaluate import Evaluation
 from yolo_accum.metrics.predictions import write_predictions
 from yolo_accum.model.weights import load_weights, read_weights
@@ -113,7 +114,7 @@ def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> M
     )
     if training.summary is not None:
         console.on_message(str(training.summary))
-    evaluator = _evaluator(training, splits)
+    evaluator = _evaluator(training, splits, console)
     folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
     run = _Run(training, evaluator, folder, start, console)
     return run.carry_out() if replicas.is_first else run.take_part()
@@ -158,7 +159,7 @@ def _resumed(arguments: TrainArguments) -> _Start:
             f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
         )
     checkpoint = read_checkpoint(last)
-    if checkpoint["progress"]["finished"]:
+    if checkpoint["progress"]["finished"] and (folder / FILES["card"]).is_file():
         raise UserError(
             f"--resume {arguments.resume}: this run is finished after {checkpoint['progress']['epochs_done']} epochs; "
             f"to train on, start a new run from its weights: yolo-accum train --weights {last} --epochs N ..."
@@ -179,15 +180,15 @@ def _open_data(start: _Start, replicas: Replicas, console: Console) -> DataSplit
             f"--resume: {train.source} has the classes {', '.join(train.class_names)}, the run was started with "
             f"{', '.join(checkpoint['class_names'])}"
         )
-    if checkpoint is not None and checkpoint["num_images"] != len(train):
+    if checkpoint is not None and checkpoint["images_digest"] != images_digest(train):
         raise UserError(
-            f"--resume: {train.source} has {len(train)} training images now, the run was started with "
-            f"{checkpoint['num_images']}, so their order cannot go on; start a new run from its weights"
+            f"--resume: the images of {train.source} ({len(train)} now) are not those that the run was started with, "
+            "or stand in another order, so it cannot go on where it was; start a new run from its weights"
         )
     return splits
 
 
-def _evaluator(training: Training, splits: DataSplits) -> SplitEvaluator | None:
+def _evaluator(training: Training, splits: DataSplits, console: Console) -> SplitEvaluator | None:
     if splits.val is None:
         return None
     config = training.config
@@ -199,6 +200,7 @@ def _evaluator(training: Training, splits: DataSplits) -> SplitEvaluator | None:
         config=config.eval,
         device=training.device,
         channels_last=training.channels_last,
+        warn=console.warn,
         replicas=training.loop.stepper.replicas,
     )
 
@@ -260,7 +262,19 @@ class _Run:
                 f"going on after update {updates}, in epoch {self.checkpoint['next_epoch'] + 1} after "
                 f"{self.checkpoint['next_position']} images"
             )
-        result = trainer.run(self._watched(self.training.batches()))
+        try:
+            result = trainer.run(self._watched(self.training.batches()))
+        except OSError as error:
+            raise TrainingError(
+                f"{error.filename or self.folder}: {error.strerror or error}; {_last_good(trainer)}"
+            ) from error
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise TrainingError(
+                f"a loader process was killed, most often because memory ran out; fewer --workers than "
+                f"{self.training.workers} need less; {_last_good(trainer)}"
+            ) from error
         if result.stopped_early:
             patience = self.training.config.run.patience
             self.console.on_message(f"ended after epoch {result.epochs_done}: no better AP for {patience} epochs")
@@ -274,13 +288,8 @@ class _Run:
     def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The same batches; the first are drawn, and pictures that could not be read are reported once each."""
         pictured: list[Batch] = []
-        reported: set[str] = set()
         num_pictured = min(NUM_PICTURED_BATCHES, self.training.plan.num_micro_batches)
-        for batch in batches:
-            for problem in batch.problems:
-                if problem not in reported:
-                    reported.add(problem)
-                    self.console.warn(f"warning: {problem}; a grey picture takes its place ({len(reported)} so far)")
+        for batch in ProblemReporter(self.console.warn).watch(batches):
             if self.plots and self.checkpoint is None and len(pictured) < num_pictured:
                 pictured.append(batch)
                 if len(pictured) == num_pictured:
@@ -363,3 +372,8 @@ class _Run:
             **common,
             "files": files,
         }
+
+
+def _last_good(trainer: Trainer) -> str:
+    there = trainer.last_path.is_file()
+    return f"the last good checkpoint is {trainer.last_path}" if there else "nothing was saved yet"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
 from yolo_accum.data.dataset import PhotometricFn, TrainDataset
 from yolo_accum.data.loader import train_loader
-from yolo_accum.data.mosaic import mosaic_closed
+from yolo_accum.data.mosaic import first_closed_epoch
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.ema import EmaModel
 from yolo_accum.engine.groups import build_optimizer, freeze
@@ -83,7 +85,7 @@ class Training:
                 "class_ids": list(self.index.class_ids),
                 "model_size": self.model_size,
                 "norm": self.config.norm.norm,
-                "num_images": len(self.index),
+                "images_digest": images_digest(self.index),
                 "optimizer_name": self.optimizer_name,
                 "lr0": self.lr0,
                 **description,
@@ -104,6 +106,11 @@ class Training:
         keys = micro_batch_keys(self.plan, self.config.data.imgsz, replicas.rank, replicas.size)
         loader = train_loader(dataset, keys, workers=self.workers, pin_memory=self.device.type == "cuda")
         return cast("Iterable[Batch]", loader)
+
+
+def images_digest(index: DetectionIndex) -> str:
+    """A fingerprint of the images and their order, which a resumed run has to find again."""
+    return hashlib.sha256(json.dumps(index.image_ids).encode()).hexdigest()
 
 
 def micro_batch_keys(plan: Plan, size_px: int, replica: int, num_replicas: int) -> Iterator[list[SampleKey]]:
@@ -158,8 +165,8 @@ def build_training(
         calibrate_detector(model, config, index, photometric)
     frozen = freeze(model, config.model.freeze)
     recompute_activations(model, config.model.checkpoint_activations)
-    closed = [epoch for epoch in range(optim.epochs) if mosaic_closed(epoch, optim.epochs, config.augment.close_mosaic)]
-    criterion = YoloxCriterion(config.loss, len(index.class_names), closed[0] if closed else None)
+    l1_from_epoch = first_closed_epoch(optim.epochs, config.augment.close_mosaic)
+    criterion = YoloxCriterion(config.loss, len(index.class_names), l1_from_epoch)
     stepper = Stepper(
         model=model.train(),
         criterion=criterion,

@@ -38,6 +38,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
             config=arguments.eval,
             device=device,
             channels_last=channels_last,
+            warn=console.warn,
         )
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
         model = detector.model.to(device, memory_format=memory_format)  # type: ignore[call-overload]

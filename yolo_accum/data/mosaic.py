@@ -50,12 +50,19 @@ class Scene:
     """[N] int64."""
 
 
-def mosaic_closed(epoch: int, num_epochs: int, close_mosaic: int) -> bool:
-    """Whether an epoch (0-based) is one of the last ones, which show whole pictures: at most half of all.
+def first_closed_epoch(num_epochs: int, close_mosaic: int) -> int | None:
+    """The epoch (0-based) from which on pictures are shown whole: at most half of all epochs; None for never.
 
     Source: Ge et al. 2021, arXiv:2107.08430, section 2.1.
     """
-    return epoch >= num_epochs - min(close_mosaic, num_epochs // 2)
+    num_closed = min(close_mosaic, num_epochs // 2)
+    return num_epochs - num_closed if num_closed else None
+
+
+def mosaic_closed(epoch: int, num_epochs: int, close_mosaic: int) -> bool:
+    """Whether an epoch (0-based) is one of the last ones, which show whole pictures."""
+    first = first_closed_epoch(num_epochs, close_mosaic)
+    return first is not None and epoch >= first
 
 
 def mosaic_scene(

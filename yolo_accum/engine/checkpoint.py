@@ -32,18 +32,12 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         temporary.unlink(missing_ok=True)
         kept = f"the earlier {path.name} is untouched" if path.exists() else "there is no earlier one"
-        raise TrainingError(f"cannot write checkpoint {path}: {error}; {kept}") from error
-
-
-def copy_checkpoint(source: Path, path: Path) -> None:
-    """Copy a finished checkpoint to another name, just as safely."""
-    temporary = path.with_name(path.name + ".writing")
-    try:
-        shutil.copyfile(source, temporary)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise TrainingError(f"cannot write checkpoint {path}: {error}; {source} is complete") from error
+        # torch says nothing of the disk when it fills up while a file is written.
+        free_mib = shutil.disk_usage(path.parent).free / 2**20 if path.parent.is_dir() else 0.0
+        reason = error.strerror if isinstance(error, OSError) else "the disk is full" if free_mib < 1024 else str(error)
+        raise TrainingError(
+            f"cannot write checkpoint {path}: {reason} ({free_mib:.0f} MiB are free); {kept}"
+        ) from error
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from torch import nn
 
 from yolo_accum.contracts import Batch, EpochRecord, Observer
 from yolo_accum.engine.checkpoint import (
-    copy_checkpoint,
     random_state,
     save_checkpoint,
     set_random_state,
@@ -153,10 +152,11 @@ class Trainer:
             TrainingError: too many refused updates in a row, or a checkpoint that cannot be written.
             Interrupted: SIGINT or SIGTERM arrived; the state is saved.
         """
+        if self.progress.finished:  # by an earlier process; what comes after training may still be missing
+            return self._result(train_s=0.0, images_per_s=0.0)
         plan, start_s = self.loop.plan, time.perf_counter()
         for observer in self.observers:
             observer.on_run_start(plan.num_micro_batches, plan.epochs, plan.start_micro_batch)
-        stopped_early = False
         images, window_s = 0, 0.0
         self._saved_s = time.perf_counter()
         with StopRequest() as stop:
@@ -170,11 +170,11 @@ class Trainer:
                 if finished.finished_epochs or requests.save or requests.stop_signal is not None:
                     self.loop.average_buffers()
                     if finished.finished_epochs:
-                        stopped_early = self._after_epochs(finished)
+                        self._after_epochs(finished)
                     self._save(finished)
-                if stopped_early:
+                if self.progress.finished:
                     break
-                if requests.stop_signal is not None and not self.progress.finished:
+                if requests.stop_signal is not None:
                     self.loop.stepper.replicas.barrier()  # until the file is whole
                     raise Interrupted(
                         requests.stop_signal,
@@ -182,15 +182,24 @@ class Trainer:
                     )
         for observer in self.observers:
             observer.on_run_end()
+        clock = self.state.clock
+        if clock.updates_applied == 0:
+            raise TrainingError(
+                f"not one of {clock.updates_attempted} updates was applied: loss or gradients were not finite, so the "
+                "weights are those the run was started with; try --amp off, a lower --lr0 or look at the images"
+            )
+        return self._result(train_s=time.perf_counter() - start_s, images_per_s=images / window_s if window_s else 0.0)
+
+    def _result(self, *, train_s: float, images_per_s: float) -> TrainingResult:
         return TrainingResult(
             clock=self.state.clock,
             best_metrics=self.progress.best_metrics,
             best_epoch=self.progress.best_epoch,
             epochs_done=self.progress.epochs_done,
-            stopped_early=stopped_early,
+            stopped_early=self.progress.epochs_done < self.loop.plan.epochs,
             peak_memory_mib=peak_memory_mib(self.loop.stepper.device),
-            train_s=time.perf_counter() - start_s,
-            images_per_s=images / window_s if window_s else 0.0,
+            train_s=train_s,
+            images_per_s=images_per_s,
         )
 
     def _requests(self, stop: StopRequest) -> Requests:
@@ -220,8 +229,11 @@ class Trainer:
                 f"{f' and {more} more' if more > 0 else ''}; {good}; try --amp off, a lower --lr0 or check these images"
             )
 
-    def _after_epochs(self, finished: FinishedWindow) -> bool:
-        """Evaluate if it is due and report the epochs that ended; returns whether patience has run out."""
+    def _after_epochs(self, finished: FinishedWindow) -> None:
+        """Evaluate if it is due, report the epochs that ended, and see whether the run is at its end.
+
+        An epoch without a defined AP (no validation set, or one without objects) counts as the best so far.
+        """
         plan, progress = self.loop.plan, self.progress
         *earlier, last = finished.finished_epochs
         is_last_epoch = last.epoch == plan.epochs - 1
@@ -230,25 +242,22 @@ class Trainer:
         metrics: Mapping[str, float] = {}
         is_best = False
         val_start_s = time.perf_counter()
-        if due and self.validate is not None:
-            metrics = self.validate(self.evaluated_model, last.epoch)
+        if due:
+            if self.validate is not None:
+                metrics = self.validate(self.evaluated_model, last.epoch)
             ap = metrics.get("AP", math.nan)
-            is_best = progress.best_epoch < 0 or ap > progress.best_ap
+            is_best = not ap <= progress.best_ap
             if is_best:
-                progress.best_ap = ap if math.isfinite(ap) else -1.0
+                progress.best_ap = -1.0 if math.isnan(ap) else ap
                 progress.best_epoch, progress.best_metrics = last.epoch, dict(metrics)
-        elif self.validate is None:
-            is_best, progress.best_epoch = True, last.epoch
         val_s = time.perf_counter() - val_start_s
         for epoch in earlier:
             self._report(epoch, {}, False, 0.0, 0.0)
         self._report(last, metrics, is_best, train_s, val_s)
         progress.epochs_done = last.epoch + 1
-        patience = self.options.patience
-        stopped_early = bool(patience) and not is_last_epoch and last.epoch - progress.best_epoch >= patience
-        progress.finished = is_last_epoch or stopped_early
+        out_of_patience = 0 < self.options.patience <= last.epoch - progress.best_epoch
+        progress.finished = is_last_epoch or (due and out_of_patience)
         self._epoch_sums = _EpochSums()
-        return stopped_early
 
     def _report(
         self, epoch: FinishedEpoch, metrics: Mapping[str, float], is_best: bool, train_s: float, val_s: float
@@ -279,14 +288,17 @@ class Trainer:
         return self.loop.ema.model.model if self.loop.ema is not None else self.loop.stepper.model
 
     def _save(self, finished: FinishedWindow) -> None:
-        """Write ``last.pt``, and ``best.pt`` if the epoch that just ended is the best."""
+        """Write ``best.pt`` if the epoch that just ended is the best, then ``last.pt``.
+
+        In this order, as ``last.pt`` says which epoch is the best: a kill in between repeats the epoch, no more.
+        """
         content = self.content(finished)
         self._saved_s = time.perf_counter()
         if not self.loop.stepper.replicas.is_first:
             return
-        save_checkpoint(content, self.last_path)
         if finished.finished_epochs and self.progress.best_epoch == finished.finished_epochs[-1].epoch:
-            copy_checkpoint(self.last_path, self.best_path)
+            save_checkpoint(content, self.best_path)
+        save_checkpoint(content, self.last_path)
         for observer in self.observers:
             observer.on_checkpoint(self.last_path, finished.window.last.index + 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,14 @@ SMOOTHING = 0.8
 """Share of the old value when an update's images/s enters the one that is shown: windows differ in length."""
 
 
+class _Terminal(rich.console.Console):
+    """Goes quiet when whoever read it has gone: a run must not end because `head` has seen enough."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 class Console:
     """Follows a run and prints for people (an ``Observer``); on leaving the context the terminal is put in order.
 
@@ -54,9 +63,7 @@ class Console:
         terminal: rich.console.Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.terminal = terminal or rich.console.Console(
-            stderr=as_json, quiet=quiet, force_terminal=False if quiet else None
-        )
+        self.terminal = terminal or _Terminal(stderr=as_json, quiet=quiet, force_terminal=False if quiet else None)
         self._quiet = quiet
         if not self.terminal.is_terminal:
             self.terminal.width = PLAIN_WIDTH
