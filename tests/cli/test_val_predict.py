@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,16 @@ def test_pictures_are_found_in_order_and_once(tmp_path: Path) -> None:
     assert [path.name for path in found] == ["odd.dat", "a.JPG", "b.png", "c.webp"]
     with pytest.raises(UserError, match=r"gone\.png: there is no such picture or folder"):
         find_pictures([str(tmp_path / "gone.png")])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_in_a_folder_are_no_pictures(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(UserError, match="no pictures in this folder"):
+        find_pictures([str(tmp_path)])
+    (tmp_path / "a.png").touch()
+    (tmp_path / "broken.png").symlink_to(tmp_path / "gone.png")  # is reported as a picture that cannot be read
+    assert [path.name for path in find_pictures([str(tmp_path)])] == ["a.png", "broken.png"]
 
 
 @pytest.mark.real

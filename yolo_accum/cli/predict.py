@@ -78,7 +78,7 @@ def find_pictures(sources: Sequence[str]) -> list[Path]:
     for source in map(Path, sources):
         if source.is_dir():
             below = sorted(Path(parent) / name for parent, _, names in os.walk(source) for name in names)
-            pictures = [path for path in below if path.suffix.lower() in PICTURE_SUFFIXES]
+            pictures = [path for path in below if path.suffix.lower() in PICTURE_SUFFIXES and not _is_special(path)]
             if not pictures:
                 raise UserError(f"{source}: no pictures in this folder")
             paths += pictures
@@ -87,6 +87,11 @@ def find_pictures(sources: Sequence[str]) -> list[Path]:
         else:
             raise UserError(f"{source}: there is no such picture or folder")
     return list(dict.fromkeys(paths))
+
+
+def _is_special(path: Path) -> bool:
+    """Pipes, sockets and devices: reading one may wait for ever. A broken link is none, so that it is reported."""
+    return path.exists() and not path.is_file()
 
 
 def _detect_all(

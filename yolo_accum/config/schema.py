@@ -21,7 +21,11 @@ def _check(option: str, value: object, ok: bool, allowed: str) -> None:
 def _check_range(config: object, low: float, high: float, *options: str) -> None:
     for option in options:
         value = getattr(config, option)
-        _check(option, value, low <= value <= high, f"a number from {low:g} to {high:g} is needed")
+        _check(option, value, low <= value <= high, f"a number from {_spelled(low)} to {_spelled(high)} is needed")
+
+
+def _spelled(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
 
 
 def _check_at_least(config: object, low: float, *options: str) -> None:
@@ -52,11 +56,11 @@ class DataConfig:
         _check(
             "imgsz",
             self.imgsz,
-            self.imgsz >= 32 and self.imgsz % 32 == 0,
-            "a positive multiple of 32 is needed",
+            32 <= self.imgsz <= 16384 and self.imgsz % 32 == 0,
+            "a multiple of 32 from 32 to 16384 is needed",
         )
         if self.workers is not None:
-            _check_at_least(self, 0, "workers")
+            _check_range(self, 0, 256, "workers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +171,11 @@ class AccumulationConfig:
     def __post_init__(self) -> None:
         if self.batch != "auto":
             _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
+            _check_range(self, 1, 1_000_000, "batch")
         if self.memory not in (None, "auto"):
             byte_size(str(self.memory), "--memory")
         _check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
+        _check_range(self, 1, 1_000_000_000, "nbs")
 
     @property
     def micro_batch(self) -> int:
@@ -212,7 +218,8 @@ class OptimConfig:
     """Number of updates in a row that may be refused for a non-finite gradient before the run ends with an error."""
 
     def __post_init__(self) -> None:
-        _check_at_least(self, 1, "epochs", "max_skipped")
+        _check_range(self, 1, 1_000_000, "epochs")
+        _check_at_least(self, 1, "max_skipped")
         if self.lr0 is not None:
             _check("lr0", self.lr0, self.lr0 > 0, "a positive number is needed")
         _check_range(self, 0, 1, "lrf", "warmup_lr", "weight_decay")
@@ -290,10 +297,17 @@ class RunConfig:
     """Draw the pictures of the run folder."""
 
     def __post_init__(self) -> None:
-        _check_at_least(self, 0, "seed", "patience", "save_minutes")
+        _check_range(self, 0, 2**63 - 1, "seed")
+        _check_at_least(self, 0, "patience", "save_minutes")
         _check_at_least(self, 1, "val_every")
         if self.threads is not None:
-            _check_at_least(self, 1, "threads")
+            _check_range(self, 1, 1024, "threads")
+        is_plain = bool(self.name.strip()) and self.name not in (".", "..") and not set(self.name) & set("/\\\0")
+        _check(
+            "name", repr(self.name), is_plain, "the name of a folder is needed, without / or \\; --project says where"
+        )
+        is_path = bool(self.project.strip()) and "\0" not in self.project
+        _check("project", repr(self.project), is_path, "the path of a folder is needed")
 
 
 @dataclass(frozen=True, kw_only=True)

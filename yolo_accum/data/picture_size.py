@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,6 +58,8 @@ def read_picture_size(path: str | Path) -> PictureSize:
         UnreadableImageError: the file is no picture, is cut short or is larger than OpenCV can decode.
     """
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # reading a pipe may wait for ever
+            raise UnreadableImageError(f"picture {path} cannot be read: it is no regular file")
         with Path(path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
             if head.startswith(b"\xff\xd8"):

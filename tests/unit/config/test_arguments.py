@@ -90,7 +90,24 @@ def test_spellings(words: list[str], given: dict[str, object]) -> None:
         (["--batch"], "--batch: a value is missing, a whole number or auto is needed"),
         (["--batch="], "--batch : a whole number or auto is needed"),
         (["--lr0", "nan"], "--lr0 nan: a number is needed"),
-        (["--imgsz", "100"], "--imgsz 100: a positive multiple of 32 is needed"),
+        (["--imgsz", "100"], "--imgsz 100: a multiple of 32 from 32 to 16384 is needed"),
+        (["--imgsz", "16416"], "--imgsz 16416: a multiple of 32 from 32 to 16384 is needed"),
+        (["--threads", "1025"], "--threads 1025: a number from 1 to 1,024 is needed"),
+        (["--workers", "257"], "--workers 257: a number from 0 to 256 is needed"),
+        (["--seed", "-1"], "--seed -1: a number from 0 to 9,223,372,036,854,775,807 is needed"),
+        (["--seed", str(2**63)], f"--seed {2**63}: a number from 0 to 9,223,372,036,854,775,807 is needed"),
+        (["--epochs", "1000001"], "--epochs 1000001: a number from 1 to 1,000,000 is needed"),
+        (["--batch", "1000001"], "--batch 1000001: a number from 1 to 1,000,000 is needed"),
+        (["--nbs", "1000000001"], "--nbs 1000000001: a number from 1 to 1,000,000,000 is needed"),
+        *(
+            (
+                ["--name", name],
+                f"--name {name!r}: the name of a folder is needed, without / or \\; --project says where",
+            )
+            for name in ("", " ", ".", "..", "a/b", "/tmp/a", "a\\b", "a\0b")
+        ),
+        (["--project", ""], "--project '': the path of a folder is needed"),
+        (["--project", "a\0b"], "--project 'a\\x00b': the path of a folder is needed"),
         (["--tail", "stop"], "--tail stop: one of step, carry, drop is needed"),
         (["--ramp", "1"], "--ramp 1: true or false is needed"),
         (["--freeze"], "--freeze: a value is missing, a list of names is needed"),

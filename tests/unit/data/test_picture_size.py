@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -131,3 +132,10 @@ def test_real_pictures(real_data: Path) -> None:
     for picture in pictures:
         height_px, width_px = read_image(picture).shape[:2]
         assert read_picture_size(picture)[:2] == (width_px, height_px)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(UnreadableImageError, match=r"pipe\.png cannot be read: it is no regular file"):
+        read_picture_size(tmp_path / "pipe.png")
