@@ -313,6 +313,34 @@ def test_what_is_missing_after_training_is_made_up_for(
     assert Path(result["files"]["card"]).is_file()
 
 
+def test_a_run_that_cannot_go_on_is_refused_before_its_folder_is_touched(train: Train) -> None:
+    done = train("--epochs", "1")
+    folder = Path(done["run"])
+    (folder / "run_card.json").unlink()  # as after a kill at the very end
+    updates, last = folder / "updates.csv", folder / "weights" / "last.pt"
+    with updates.open("a") as file:
+        file.write("garbage\n")
+    with (folder / "config.yaml").open("a") as file:
+        file.write("# a note\n")
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "updates.csv, line" in train("--resume", done["run"], code=2)["message"]
+
+    content = torch.load(last)
+    for change, piece in (
+        ({"progress": None}, "its progress is None"),
+        ({"clock": {"strange": 1}}, "its state does not fit this run"),
+        ({"optimizer": {}}, "its state does not fit this run"),
+    ):
+        torch.save({**content, **change}, last)
+        message = train("--resume", done["run"], code=2)["message"]
+        assert "last.pt is damaged" in message and piece in message
+    last.write_bytes(files[last])
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
+
+    updates.rename(folder / "elsewhere.csv")
+    assert train("--resume", done["run"])["counters"] == done["counters"]
+
+
 def test_other_images_cannot_go_on_with_a_run(train: Train, data: Path, tmp_path: Path) -> None:
     process = start(data, tmp_path / "cut", "--epochs", "9", "--save-minutes", "0")
     folder = tmp_path / "cut" / "exp"

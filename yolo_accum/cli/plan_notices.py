@@ -27,7 +27,7 @@ def plan_notices(plan: Plan) -> list[str]:
             f"--batch {nearest} hits it exactly. Gradients are weighted by images / nbs, so the learning rate keeps "
             "its meaning"
         )
-    largest = max(span.num_images for span in first_spans(plan))
+    largest = max((span.num_images for span in first_spans(plan)), default=images)  # none are left of a run at its end
     if largest < min(images, plan.nbs):
         notices.append(
             f"no window reaches --nbs {plan.nbs} images: the largest of {plan.num_updates} updates has {largest}, "

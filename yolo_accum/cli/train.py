@@ -27,11 +27,11 @@ from yolo_accum.cli.wiring import (
 from yolo_accum.config.arguments import TrainArguments, parse_train
 from yolo_accum.config.load import from_mapping, to_mapping, to_yaml
 from yolo_accum.config.schema import TrainConfig
-from yolo_accum.contracts import Batch, DetectionIndex
+from yolo_accum.contracts import Batch, DetectionIndex, Observer
 from yolo_accum.data.augment import Photometric
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
-from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
+from yolo_accum.engine.checkpoint import RUN_STATE, read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
 from yolo_accum.engine.trainer import Trainer, TrainingResult
 from yolo_accum.errors import TrainingError, UserError
@@ -158,8 +158,8 @@ def _resumed(arguments: TrainArguments) -> _Start:
             f"--{refused[0].replace('_', '-')} cannot be changed when a run is resumed, only {allowed}; "
             f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
         )
-    checkpoint = read_checkpoint(last)
-    if checkpoint["progress"]["finished"] and (folder / FILES["card"]).is_file():
+    checkpoint = read_checkpoint(last, RUN_STATE)
+    if checkpoint["progress"].get("finished") and (folder / FILES["card"]).is_file():
         raise UserError(
             f"--resume {arguments.resume}: this run is finished after {checkpoint['progress']['epochs_done']} epochs; "
             f"to train on, start a new run from its weights: yolo-accum train --weights {last} --epochs N ..."
@@ -221,6 +221,11 @@ class _Run:
 
     def carry_out(self) -> Mapping[str, Any]:
         """Head of the folder, training, final evaluation, pictures, run card."""
+        records = CsvRecords(self.folder)
+        trainer = self._trainer([records, self.console])
+        if self.checkpoint is not None:  # before anything in the folder is written anew: it may be refused
+            updates, epochs = trainer.state.clock.updates_attempted, trainer.progress.epochs_done
+            records.truncate_after(updates=updates, epochs=epochs)
         (self.folder / "weights").mkdir(exist_ok=True)
         (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
         rows = {"run folder": str(self.folder), **startup_rows(self.training)}
@@ -231,8 +236,7 @@ class _Run:
             self.console.on_message("notice: there is no validation split, so the last epoch counts as the best")
         if self.plots:
             plot_labels(self.training.index, self.folder / FILES["labels"], self.training.config.data.imgsz)
-        records = CsvRecords(self.folder)
-        result = self._train(records)
+        result = self._train(trainer)
         evaluation = self._evaluate_best()
         if evaluation is not None and self.evaluator is not None:
             self._write(evaluation, self.evaluator.index)
@@ -242,22 +246,32 @@ class _Run:
 
     def take_part(self) -> Mapping[str, Any]:
         """The work of a replica that writes nothing: training and its share of the evaluations."""
-        self._train(None)
+        self._train(self._trainer([self.console]))
         self._evaluate_best()
         return {}
 
-    def _train(self, records: CsvRecords | None) -> TrainingResult:
+    def _trainer(self, observers: Sequence[Observer]) -> Trainer:
+        """At the start of the run, or where its checkpoint was written.
+
+        Raises:
+            UserError: the state in the checkpoint is not complete.
+        """
         trainer = self.training.trainer(
             weights_folder=self.folder / "weights",
             validate=self._validate if self.evaluator is not None else None,
-            observers=[self.console] if records is None else [records, self.console],
+            observers=observers,
             description={"config": to_mapping(self.training.config)},
         )
         if self.checkpoint is not None:
-            trainer.load(self.checkpoint)
-            updates, epochs = trainer.state.clock.updates_attempted, trainer.progress.epochs_done
-            if records is not None:
-                records.truncate_after(updates=updates, epochs=epochs)
+            try:
+                trainer.load(self.checkpoint)
+            except (KeyError, TypeError, ValueError) as error:
+                raise UserError(f"{trainer.last_path} is damaged: its state does not fit this run ({error})") from error
+        return trainer
+
+    def _train(self, trainer: Trainer) -> TrainingResult:
+        if self.checkpoint is not None:
+            updates = trainer.state.clock.updates_attempted
             self.console.on_message(
                 f"going on after update {updates}, in epoch {self.checkpoint['next_epoch'] + 1} after "
                 f"{self.checkpoint['next_position']} images"

@@ -14,6 +14,16 @@ from yolo_accum.errors import TrainingError, UserError
 
 FORMAT = "yolo-accum"
 VERSION = 1
+RUN_STATE: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("config", "live", "model", "optimizer", "scaler", "clock", "epoch_sums", "progress"), dict),
+    **dict.fromkeys(("model_size", "images_digest", "optimizer_name", "precision"), str),
+    **dict.fromkeys(("lr0", "denominator_per_image"), (int, float)),
+    **dict.fromkeys(("next_epoch", "next_position"), int),
+    "class_names": list,
+    "ledger": torch.Tensor,
+    "random": dict,
+}
+"""What the checkpoint of a run holds so that it can go on."""
 
 
 def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
@@ -40,9 +50,12 @@ def save_checkpoint(content: Mapping[str, Any], path: Path) -> None:
         ) from error
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path, needed: Mapping[str, type | tuple[type, ...]] | None = None) -> dict[str, Any]:
     """The content of one of our checkpoints, tensors on the CPU.
 
+    Args:
+        path: the file.
+        needed: entries that it must have, and what each must be; `RUN_STATE` to go on with a run.
     Raises:
         UserError: no such file, damaged, or written by something else.
     """
@@ -51,11 +64,18 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # zip, pickle and torch errors all mean the same to the user
-        raise UserError(f"{path} is damaged or no checkpoint: {str(error).splitlines()[0]}") from error
+        raise UserError(
+            f"{path} is no checkpoint, or is damaged or cut off: its {path.stat().st_size} bytes cannot be read as one"
+        ) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise UserError(f"{path} was not written by this program; start from it with --weights instead of --resume")
     if content.get("version") != VERSION:
         raise UserError(f"{path} has version {content.get('version')}; this program reads version {VERSION}")
+    for key, kind in (needed or {}).items():
+        if key not in content:
+            raise UserError(f"{path} is damaged: it has no {key}")
+        if not isinstance(content[key], kind):
+            raise UserError(f"{path} is damaged: its {key} is {content[key]!r:.80}")
     return content
 
 

@@ -127,7 +127,17 @@ def test_foreign_and_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"foreign\.pt was not written by this program"):
         read_checkpoint(tmp_path / "foreign.pt")
     (tmp_path / "half.pt").write_bytes(b"PK\x03\x04 half a file")
-    with pytest.raises(UserError, match=r"half\.pt is damaged"):
+    with pytest.raises(UserError, match=r"half\.pt is no checkpoint, or is damaged or cut off: its 16 bytes"):
         read_checkpoint(tmp_path / "half.pt")
     with pytest.raises(UserError, match="no such checkpoint"):
         read_checkpoint(tmp_path / "none.pt")
+
+
+def test_a_checkpoint_without_a_needed_entry_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "last.pt"
+    save_checkpoint({"optimizer": {}, "next_epoch": "3"}, path)
+    assert read_checkpoint(path, {"optimizer": dict})["optimizer"] == {}
+    with pytest.raises(UserError, match=r"last\.pt is damaged: it has no progress"):
+        read_checkpoint(path, {"optimizer": dict, "progress": dict})
+    with pytest.raises(UserError, match=r"last\.pt is damaged: its next_epoch is '3'"):
+        read_checkpoint(path, {"next_epoch": int})
