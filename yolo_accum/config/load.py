@@ -154,6 +154,9 @@ class OptionParser:
             given = vars(self._parser.parse_args(list(self._plain(argv)), defaults=False))
         except argparse.ArgumentError as error:
             raise UserError(self._explain(error)) from error
+        except OverflowError as error:  # the library turns whole numbers into floats
+            longest = max(argv, key=len)
+            raise UserError(f"{longest:.80}: this number is too large") from error
         for option in self._options.values():
             if option.name in given:
                 given[option.name] = _finished(option, given[option.name], option.flag)
@@ -185,7 +188,7 @@ class OptionParser:
             value = [value]
         try:
             parsed = self._parser.parse_object({option.name: value}, defaults=False)
-        except argparse.ArgumentError as error:
+        except (argparse.ArgumentError, OverflowError) as error:
             raise UserError(_refusal(option, value, where)) from error
         return _finished(option, parsed[option.name], where)
 

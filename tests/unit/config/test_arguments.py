@@ -92,6 +92,7 @@ def test_spellings(words: list[str], given: dict[str, object]) -> None:
         (["--lr0", "nan"], "--lr0 nan: a number is needed"),
         (["--imgsz", "100"], "--imgsz 100: a multiple of 32 from 32 to 16384 is needed"),
         (["--imgsz", "16416"], "--imgsz 16416: a multiple of 32 from 32 to 16384 is needed"),
+        (["--warmup-epochs", "9" * 400], f"{'9' * 80}: this number is too large"),
         (["--threads", "1025"], "--threads 1025: a number from 1 to 1,024 is needed"),
         (["--workers", "257"], "--workers 257: a number from 0 to 256 is needed"),
         (["--seed", "-1"], "--seed -1: a number from 0 to 9,223,372,036,854,775,807 is needed"),

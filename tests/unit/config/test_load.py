@@ -49,6 +49,7 @@ def test_values_are_read_as_people_mean_them(yaml_line: str, value: object) -> N
         ("batch: true", "run.yaml: batch True: a whole number or auto is needed"),
         ("batch:", "run.yaml: batch None: a whole number or auto is needed"),
         ("lr0: fast", "run.yaml: lr0 fast: a number is needed"),
+        (f"warmup_epochs: {'9' * 400}", f"run.yaml: warmup_epochs {'9' * 400}: a number is needed"),
         ("lr0: .inf", "run.yaml: lr0 inf: a number is needed"),
         ("ramp: 1", "run.yaml: ramp 1: true or false is needed"),
         ("tail: stop", "run.yaml: tail stop: one of step, carry, drop is needed"),
