@@ -1,0 +1,13 @@
+"""Checks on one GPU what the tests check on a CPU, and what only a GPU has; also without an installation."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+if importlib.util.find_spec("yolo_accum") is None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from yolo_accum.cli.gpu_check import main
+
+if __name__ == "__main__":
+    sys.exit(main())
