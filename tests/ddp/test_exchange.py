@@ -94,6 +94,7 @@ def evaluate(data: Path, replicas: Replicas) -> tuple[dict[str, float], list[tup
         config=EvalConfig(conf=0.0),
         device=torch.device("cpu"),
         channels_last=True,
+        warn=print,
         replicas=replicas,
     )
     evaluation = evaluator(model)

@@ -165,4 +165,5 @@ def _sigterm_unwinds() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        if signal.getsignal(signal.SIGTERM) is unwind:  # a replica on its way out ignores it to the end
+            signal.signal(signal.SIGTERM, previous)

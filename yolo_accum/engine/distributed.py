@@ -170,6 +170,8 @@ def join_replicas(exit_code: Callable[[BaseException], int]) -> Iterator[Replica
         yield replicas
         replicas.barrier()  # a replica that has ended could not take over the exit code of one that fails later
     except BaseException as error:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher's haste must not change the exit code now
         elsewhere = board.post(exit_code(error))
         if elsewhere is not None:
             raise SystemExit(elsewhere) from error
