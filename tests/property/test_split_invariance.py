@@ -1,6 +1,6 @@
 """The same windows, cut into micro-batches and spread over workers in every way, end with the same weights.
 
-The whole loop with the real criterion: loader, mosaic, affine, colour, images without objects, a short last micro-batch.
+The whole loop with the real criterion: loader, mosaic, affine, colour, images without objects, short micro-batches.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from small_data import write_data
+
 from yolo_accum.cli.training import build_training
 from yolo_accum.config.load import from_mapping
 from yolo_accum.data.description import open_data

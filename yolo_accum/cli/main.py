@@ -58,7 +58,7 @@ def _parse_benchmark(words: Sequence[str]) -> Arguments:
 VERBS = {
     "train": Verb("train a detector; without options on the embedded data set", parse_train),
     "plan": Verb("show the updates of a run before it starts", parse_plan),
-    "verify": Verb("compare the gradients of micro-batches and norms with the large batch's", parse_verify),
+    "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
     "benchmark": Verb("measure what the engine costs over a bare training loop", _parse_benchmark),

@@ -126,10 +126,11 @@ class Plan:
     def __post_init__(self) -> None:
         if self.num_images < 1:
             raise UserError("the training set holds no images")
-        if self.tail == "drop" and self.start_epoch == 0 and all(dropped for _, _, dropped in self._closings()):
+        if self.tail == "drop" and self.window_length_nominal > self.micro_batches_per_epoch:
             raise UserError(
-                f"--tail drop would drop every micro-batch: an epoch has {self.micro_batches_per_epoch} of them and "
-                f"a window {self.window_length_nominal}; use --tail step or carry, a larger --batch or a smaller --nbs"
+                f"--tail drop would drop every micro-batch after warm-up: an epoch has {self.micro_batches_per_epoch} "
+                f"of them and a window {self.window_length_nominal}; use --tail step or carry, a larger --batch or a "
+                "smaller --nbs"
             )
 
     @property

@@ -23,6 +23,7 @@ from yolo_accum.engine.interrupt import StopRequest
 from yolo_accum.engine.loop import FinishedEpoch, FinishedWindow, Loop, LoopState
 from yolo_accum.engine.memory import peak_memory_mib
 from yolo_accum.engine.totals import Requests
+from yolo_accum.engine.update import Stepper
 from yolo_accum.errors import Interrupted, TrainingError
 
 Validate = Callable[[nn.Module, int], Mapping[str, float]]
@@ -69,14 +70,14 @@ class TrainingResult:
 class _EpochSums:
     """What the updates of an epoch add up to."""
 
-    def __init__(self) -> None:
-        self.terms: dict[str, float] = {}
+    def __init__(self, stepper: Stepper) -> None:
+        self.terms = dict.fromkeys(stepper.criterion.term_names, 0.0)
         self.denominator = 0.0
         self.images = 0
         self.images_dropped = 0
         self.applied = 0
         self.skipped = 0
-        self.lr: Mapping[str, float] = {}
+        self.lr: Mapping[str, float] = {group["name"]: group["lr"] for group in stepper.optimizer.param_groups}
         self.start_s = time.perf_counter()
 
     def add(self, finished: FinishedWindow) -> None:
@@ -84,7 +85,7 @@ class _EpochSums:
             self.images_dropped += finished.window.num_images
             return
         for name, value in finished.totals.terms.items():
-            self.terms[name] = self.terms.get(name, 0.0) + value
+            self.terms[name] += value
         self.denominator += finished.totals.denominator
         self.images += finished.totals.images
         self.applied += finished.record.applied
@@ -142,7 +143,7 @@ class Trainer:
         self.image_name = image_name
         self.progress = Progress()
         self.state = LoopState()
-        self._epoch_sums = _EpochSums()
+        self._epoch_sums = _EpochSums(loop.stepper)
         self._saved_s = time.perf_counter()
 
     def run(self, batches: Iterable[Batch]) -> TrainingResult:
@@ -257,7 +258,7 @@ class Trainer:
         progress.epochs_done = last.epoch + 1
         out_of_patience = 0 < self.options.patience <= last.epoch - progress.best_epoch
         progress.finished = is_last_epoch or (due and out_of_patience)
-        self._epoch_sums = _EpochSums()
+        self._epoch_sums = _EpochSums(self.loop.stepper)
 
     def _report(
         self, epoch: FinishedEpoch, metrics: Mapping[str, float], is_best: bool, train_s: float, val_s: float
