@@ -57,7 +57,8 @@ def test_an_unknown_verb_suggests_the_closest(capsys: pytest.CaptureFixture[str]
 
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("error: trian: there is no such verb (did you mean train?); there are: train, val, ")
+    verbs = ", ".join(VERBS)
+    assert captured.err == f"error: trian: there is no such verb (did you mean train?); there are: {verbs}\n"
 
 
 @pytest.mark.parametrize("verb", VERBS)
