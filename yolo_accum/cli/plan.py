@@ -13,9 +13,9 @@ import numpy as np
 from rich.console import Console
 
 from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
+from yolo_accum.cli.run_plan import plan_of, schedule_of
 from yolo_accum.config.arguments import PlanArguments, parse_plan
 from yolo_accum.config.byte_size import size_text
-from yolo_accum.config.schema import OptimConfig, TrainConfig
 from yolo_accum.engine.plan import (
     Plan,
     Span,
@@ -76,33 +76,6 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     if arguments.plan.plot is not None:
         result["plot"] = plot_plan(_columns(plan, spans, updates), plan.nbs, _png(arguments.plan.plot))
     return result
-
-
-def plan_of(config: TrainConfig, num_images: int) -> Plan:
-    """The plan of a run from its first image on."""
-    return Plan(
-        num_images=num_images,
-        epochs=config.optim.epochs,
-        batch=config.accumulation.micro_batch,
-        nbs=config.accumulation.nbs,
-        warmup_epochs=config.optim.warmup_epochs,
-        ramp=config.accumulation.ramp,
-        tail=config.accumulation.tail,
-    )
-
-
-def schedule_of(optim: OptimConfig, plan: Plan, lr0: float) -> Schedule:
-    """Learning rate and momentum of the run that is planned."""
-    return Schedule(
-        total_images=plan.num_images * plan.epochs,
-        warmup_images=plan.warmup_images,
-        lr0=lr0,
-        lrf=optim.lrf,
-        shape=optim.schedule,
-        warmup_lr=optim.warmup_lr,
-        momentum=optim.momentum,
-        warmup_momentum=optim.warmup_momentum,
-    )
 
 
 def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:

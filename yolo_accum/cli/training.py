@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 
 from yolo_accum.cli.norms import calibrate_detector, choose_norm
+from yolo_accum.cli.run_plan import plan_of, schedule_of
 from yolo_accum.cli.wiring import build_detector, choose_device, num_workers, use_threads
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
@@ -26,7 +27,7 @@ from yolo_accum.engine.ledger import Ledger
 from yolo_accum.engine.loop import EmaSettings, Loop
 from yolo_accum.engine.plan import Plan, check_divisible, scaled_weight_decay
 from yolo_accum.engine.precision import Precision, choose_precision
-from yolo_accum.engine.ramp import Schedule, choose_optimizer
+from yolo_accum.engine.ramp import choose_optimizer
 from yolo_accum.engine.trainer import Trainer, TrainerOptions, Validate
 from yolo_accum.engine.update import Stepper, network_input
 from yolo_accum.loss.yolox import YoloxCriterion
@@ -149,7 +150,12 @@ def build_training(
     device = choose_device(config.run.device, replicas)
     use_threads(config.run.threads, replicas.local_size)
     optim = config.optim
-    plan = _plan(config, len(index), checkpoint)
+    plan = plan_of(
+        config,
+        len(index),
+        start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
+        start_position=checkpoint["next_position"] if checkpoint else 0,
+    )
     check_divisible(plan.batch, replicas.size)
     norm = choose_norm(config.norm, device, replicas)
     if checkpoint is not None:
@@ -191,7 +197,7 @@ def build_training(
     loop = Loop(
         stepper=stepper,
         plan=plan,
-        schedule=_schedule(config, plan, lr0),
+        schedule=schedule_of(optim, plan, lr0),
         ema=EmaSettings(model=EmaModel(model), decay=optim.ema_decay, tau=optim.ema_tau) if optim.ema_decay else None,
         ledger=Ledger(len(index)),
         observers=(),
@@ -212,35 +218,6 @@ def build_training(
         loop=loop,
         workers=num_workers(config.data, len(index), replicas.local_size),
         photometric=photometric,
-    )
-
-
-def _plan(config: TrainConfig, num_images: int, checkpoint: Mapping[str, Any] | None) -> Plan:
-    """The windows of the run, from where the checkpoint was written."""
-    return Plan(
-        num_images=num_images,
-        epochs=config.optim.epochs,
-        batch=config.accumulation.micro_batch,
-        nbs=config.accumulation.nbs,
-        warmup_epochs=config.optim.warmup_epochs,
-        ramp=config.accumulation.ramp,
-        tail=config.accumulation.tail,
-        start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
-        start_position=checkpoint["next_position"] if checkpoint else 0,
-    )
-
-
-def _schedule(config: TrainConfig, plan: Plan, lr0: float) -> Schedule:
-    """Learning rate and momentum of the whole run."""
-    return Schedule(
-        total_images=plan.num_images * plan.epochs,
-        warmup_images=plan.warmup_images,
-        lr0=lr0,
-        lrf=config.optim.lrf,
-        shape=config.optim.schedule,
-        warmup_lr=config.optim.warmup_lr,
-        momentum=config.optim.momentum,
-        warmup_momentum=config.optim.warmup_momentum,
     )
 
 
