@@ -23,10 +23,12 @@ from yolo_accum.engine.loop import FinishedWindow, LoopState
 from yolo_accum.engine.memory import peak_memory_mib
 from yolo_accum.report.console import Console
 
-ROUNDS = 7
-"""Alternations of loop and bare loop; the ratio reported is the median over them."""
-WINDOWS_A_ROUND = 3
-"""Full windows of one segment."""
+ROUNDS = 24
+"""Alternations of loop and bare loop, one window each; the ratio reported is the median over them.
+
+Many short rounds rather than few long ones: the speed of a shared machine drifts by a tenth within half a minute, and
+only neighbouring segments can be compared.
+"""
 MEMORY_IMAGES = 256
 """Images that a process trains on before its peak memory is read, whatever its window."""
 
@@ -54,7 +56,7 @@ def benchmark_engine(argv: Sequence[str]) -> Mapping[str, Any]:
                 "work": f"--batch {plan.batch} --nbs {plan.nbs}, {training.workers} workers",
                 "training loop": f"{speed['loop_images_per_s']:.1f} images/s",
                 "bare loop": f"{speed['bare_images_per_s']:.1f} images/s",
-                "ratio": f"{speed['ratio']:.3f} (median of {ROUNDS}: {', '.join(f'{r:.3f}' for r in speed['ratios'])})",
+                "ratio": _spread(speed["ratios"]),
                 "peak memory": f"{window:.0f} MiB with the window, {single:.0f} MiB with one micro-batch an update: "
                 f"ratio {memory['ratio']:.3f}",
             }
@@ -67,12 +69,16 @@ def _speed(config: TrainConfig, console: Console) -> tuple[Training, dict[str, A
     training, finished = _started(config)
     next(finished)  # starts the workers
     kept = _preloaded(training)
-    per_window = training.plan.window_length_nominal
-    loop_rates, bare_rates = [], []
+    loop_rates: list[float] = []
+    bare_rates: list[float] = []
     with console.progress("alternating", ROUNDS) as progress:
         for done in range(ROUNDS):
-            loop_rates.append(_loop_rate(finished))
-            bare_rates.append(_bare_rate(training, kept, per_window * WINDOWS_A_ROUND))
+            segments = [
+                lambda: loop_rates.append(_loop_rate(finished)),
+                lambda: bare_rates.append(_bare_rate(training, kept)),
+            ]
+            for segment in segments if done % 2 else reversed(segments):  # a drift then favours neither
+                segment()
             progress(done + 1)
     ratios = [loop / bare for loop, bare in zip(loop_rates, bare_rates, strict=True)]
     return training, {
@@ -83,11 +89,17 @@ def _speed(config: TrainConfig, console: Console) -> tuple[Training, dict[str, A
     }
 
 
+def _spread(ratios: Sequence[float]) -> str:
+    """The median, and between which values the middle half lies."""
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return f"{median:.3f} (median of {len(ratios)}, middle half {low:.3f} to {high:.3f})"
+
+
 def _started(config: TrainConfig) -> tuple[Training, Iterator[FinishedWindow]]:
     """A run without ramp that is long enough, and its windows."""
     default = None if config.data.data else ensure_shapes(default_data_folder())
     index = open_data(config.data, default_data=default).train
-    images = config.accumulation.nbs * WINDOWS_A_ROUND * (ROUNDS + 2)
+    images = config.accumulation.nbs * (ROUNDS + 2)
     config = replace(
         config,
         optim=replace(config.optim, epochs=2 + images // len(index), warmup_epochs=0.0),
@@ -105,19 +117,21 @@ def _preloaded(training: Training) -> list[Batch]:
 
 
 def _loop_rate(finished: Iterator[FinishedWindow]) -> float:
-    """Images/s of the training loop: loading, updates, averaging, counting."""
-    start_s, images = time.perf_counter(), 0
-    for window in islice(finished, WINDOWS_A_ROUND):
-        images += window.window.num_images
+    """Images/s of one window of the training loop: loading, update, averaging, counting.
+
+    Workers have filled their queues before it and fill them again within it, so that it pays for as many images as it
+    uses.
+    """
+    start_s = time.perf_counter()
+    images = next(finished).window.num_images
     return images / (time.perf_counter() - start_s)
 
 
-def _bare_rate(training: Training, batches: Sequence[Batch], num_micro_batches: int) -> float:
-    """Images/s of forward, loss and backward alone."""
+def _bare_rate(training: Training, batches: Sequence[Batch]) -> float:
+    """Images/s of forward, loss and backward alone, over as many micro-batches."""
     stepper = training.loop.stepper
     start_s, images = time.perf_counter(), 0
-    for number in range(num_micro_batches):
-        batch = batches[number % len(batches)]
+    for batch in batches:
         stepper.model.zero_grad(set_to_none=True)
         stepper.backward(stepper.forward(batch), 1.0)
         images += batch.num_images

@@ -13,6 +13,7 @@ from yolo_accum.contracts import Batch, DetectionIndex, SampleKey
 from yolo_accum.data.dataset import PhotometricFn, TrainDataset
 from yolo_accum.data.loader import train_loader
 from yolo_accum.engine.distributed import Replicas
+from yolo_accum.engine.fidelity import gradient_cosine
 from yolo_accum.engine.plan import Plan
 from yolo_accum.engine.update import network_input
 from yolo_accum.errors import UserError
@@ -21,7 +22,7 @@ from yolo_accum.model.norm_statistics import calibrate, estimate_running_statist
 from yolo_accum.model.norms import GroupNorm, NormFactory, norm_factory
 
 FEW_IMAGES = 8
-"""Below this number of images, gradients with batch statistics resemble those of the large batch less than half."""
+"""Below this number of images, gradients with batch statistics differ so much that a run should say so."""
 WINDOW = "the window so far, running statistics follow once a window"
 
 
@@ -121,6 +122,14 @@ def norm_text(config: NormConfig, model: nn.Module, plan: Plan, num_replicas: in
     return ", ".join([f"{name}: {text}", *filter(None, extras)])
 
 
+def _measured(images: int, nbs: int) -> str:
+    """How close the gradients of `bn` and of the alternatives came to the large batch's."""
+    cosines = {name: gradient_cosine(name, images, nbs) for name in ("bn", "wrn")}
+    values = [f"{name} {value:.2f}" for name, value in cosines.items() if value is not None]
+    what = "cosine with the gradient of 64 images, measured on blood cells"
+    return f"{what}: {', '.join([*values, 'gn and frozen 1.00'])}; `yolo-accum verify` measures yours"
+
+
 def norm_notices(config: TrainConfig, plan: Plan, num_replicas: int, *, is_folded: bool) -> list[str]:
     """Where norm, micro-batch and weights do not go together, and what would.
 
@@ -135,8 +144,8 @@ def norm_notices(config: TrainConfig, plan: Plan, num_replicas: int, *, is_folde
         notices.append(
             f"--norm {name} takes its statistics from {images} image{'s' * (images > 1)}; with fewer than {FEW_IMAGES} "
             f"the gradients differ much from those of the large batch. Made for this: --norm {synchronised}wrn "
-            "(statistics of the window so far), gn or, with trained --weights, frozen (no batch statistics); "
-            "docs/norms.md compares them"
+            "(statistics of the window so far), gn or, with trained --weights, frozen (no batch statistics). "
+            + _measured(images, plan.nbs)
         )
     if name == "syncbn" and num_replicas == 1:
         notices.append("--norm syncbn is the same as bn here, because there is one replica")
