@@ -31,7 +31,7 @@ class DataSplits:
     """Warnings and notes; errors have been raised."""
 
 
-class _Reader(Protocol):
+class SplitReader(Protocol):
     """A format's reader, bound to the files of one split."""
 
     def __call__(
@@ -50,20 +50,47 @@ def open_data(config: DataConfig, *, default_data: Path | None = None) -> DataSp
         UserError: names everything that is wrong, with file and line or id, and what is allowed.
     """
     log = FindingLog()
-    path = _data_path(config, default_data)
-    if _is_json(path):
-        readers = {"train": _coco_reader(path, config.images, Path())}
-        if config.val_data is not None:
-            readers["val"] = _coco_reader(Path(config.val_data), config.val_images or config.images, Path())
-    else:
-        readers = _yaml_readers(path, config, ("train", "val"), log)
-    if "train" not in readers:
-        raise UserError(f"{path} names no training split; a line such as 'train: images/train' is needed")
-    train = readers["train"](log, is_training=True)
-    classes = classes_of(train)
-    val = readers["val"](log, reference=classes) if "val" in readers else None
+    read_train = split_reader(config, "train", log, default_data=default_data)
+    read_val = split_reader(config, "val", log, default_data=default_data)
+    if read_train is None:
+        raise UserError(no_training_split(config, default_data))
+    train = read_train(log, is_training=True)
+    val = read_val(log, reference=classes_of(train)) if read_val is not None else None
     log.raise_errors()
+    require_trainable(train, val, log)
+    return DataSplits(train=train, val=val, findings=log.findings)
 
+
+def split_reader(
+    config: DataConfig, split: str, log: FindingLog, *, default_data: Path | None = None
+) -> SplitReader | None:
+    """What reads one split of the data that are trained on; None where they have no such split.
+
+    Raises:
+        UserError: the description of the data, or what it names for this split, cannot be used.
+    """
+    path = _data_path(config, default_data)
+    if not _is_json(path):
+        return _yaml_readers(path, config, (split,), log).get(split)
+    if split == "train":
+        return _coco_reader(path, config.images, Path())
+    if split == "val" and config.val_data is not None:
+        return _coco_reader(Path(config.val_data), config.val_images or config.images, Path())
+    return None
+
+
+def no_training_split(config: DataConfig, default_data: Path | None = None) -> str:
+    """What is told where a training split is needed and none is named."""
+    path = _data_path(config, default_data)
+    return f"{path} names no training split; a line such as 'train: images/train' is needed"
+
+
+def require_trainable(train: DetectionIndex, val: DetectionIndex | None, log: FindingLog) -> None:
+    """What the two splits of a training must have, and what is odd about them.
+
+    Raises:
+        UserError: a split has no picture, or the training split no object.
+    """
     _refuse_no_pictures(train, log)
     num_boxes = np.bincount(train.labels[~train.is_crowd], minlength=train.num_classes)
     if not num_boxes.any():
@@ -76,7 +103,6 @@ def open_data(config: DataConfig, *, default_data: Path | None = None) -> DataSp
         _report_no_objects(val, log)
         both = sorted(set(train.image_paths) & set(val.image_paths))
         log.add(found.SHARED_PICTURE, val.source, len(both), both)
-    return DataSplits(train=train, val=val, findings=log.findings)
 
 
 def open_split(
@@ -138,7 +164,7 @@ def _is_json(path: Path) -> bool:
     return path.suffix.lower() == ".json"
 
 
-def _coco_reader(path: Path, images: str | None, base: Path) -> _Reader:
+def _coco_reader(path: Path, images: str | None, base: Path) -> SplitReader:
     """For one COCO JSON; ``images``, relative to ``base``, is the only folder searched when it is given."""
     if not path.is_file():
         raise UserError(f"the COCO JSON {path} does not exist (tried {path.absolute()})")
@@ -148,7 +174,7 @@ def _coco_reader(path: Path, images: str | None, base: Path) -> _Reader:
     return partial(read_coco, path, folders=folders)
 
 
-def _yaml_readers(path: Path, config: DataConfig, splits: tuple[str, ...], log: FindingLog) -> dict[str, _Reader]:
+def _yaml_readers(path: Path, config: DataConfig, splits: tuple[str, ...], log: FindingLog) -> dict[str, SplitReader]:
     """Readers of those of the ``splits`` that a data YAML names."""
     for option, value in (
         ("--val-data", config.val_data),
@@ -161,7 +187,7 @@ def _yaml_readers(path: Path, config: DataConfig, splits: tuple[str, ...], log: 
     return {split: _split_reader(described, split, log) for split in splits if split in described.entries}
 
 
-def _split_reader(described: DataYaml, split: str, log: FindingLog) -> _Reader:
+def _split_reader(described: DataYaml, split: str, log: FindingLog) -> SplitReader:
     entries = [described.resolve(split, entry, log) for entry in described.entries[split]]
     if any(_is_json(entry) for entry in entries):
         if len(entries) > 1:
@@ -177,7 +203,7 @@ def _split_reader(described: DataYaml, split: str, log: FindingLog) -> _Reader:
 
 
 def _read_with_names(
-    reader: _Reader,
+    reader: SplitReader,
     described: DataYaml,
     log: FindingLog,
     *,
