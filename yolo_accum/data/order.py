@@ -22,6 +22,12 @@ class Stream(IntEnum):
     MIXUP = 2
     COLOUR = 3
     PHOTOMETRIC = 4
+    BALANCE = 5
+    MULTI_SCALE = 6
+    COPY_PASTE = 7
+    CUTOUT = 8
+    AUGMENTATIONS = 9
+    FRACTION = 10
 
 
 def keyed_rng(seed: int, epoch: int, position: int, stream: int) -> np.random.Generator:
