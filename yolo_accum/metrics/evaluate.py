@@ -21,39 +21,10 @@ class Evaluation:
     """One an image, in the order of the index."""
 
 
-def evaluate(
-    batches: Iterable[Batch],
-    detect: Detect,
-    index: DetectionIndex,
-    *,
-    evaluator: Evaluator = "hotcoco",
-    max_det: int = 100,
-    progress: Callable[[int], None] | None = None,
-) -> Evaluation:
-    """Detect in every image of the index and compute the COCO numbers.
-
-    Args:
-        batches: together they hold every row of the index exactly once.
-        detect: one entry an image of the batch, in its order.
-        index: the validation set.
-        evaluator: see ``coco_metrics``.
-        max_det: see ``coco_metrics``.
-        progress: called after every batch with the number of images done so far.
-    Raises:
-        ValueError: an image is missing or comes twice, or ``detect`` answers for other images than asked.
-    """
-    return measure(
-        detect_all(batches, detect, progress=progress),
-        index,
-        evaluator=evaluator,
-        max_det=max_det,
-    )
-
-
 def detect_all(
     batches: Iterable[Batch], detect: Detect, *, progress: Callable[[int], None] | None = None
 ) -> list[Detections]:
-    """The detections in all batches, in their order: a replica's share of the work of ``evaluate``.
+    """The detections in all batches, in their order: a replica's share of the work.
 
     Raises:
         ValueError: ``detect`` answers for other images than it was given.

@@ -7,7 +7,7 @@ import torch
 from small_index import make_index, perfect_detections
 
 from yolo_accum.contracts import Batch, Detections
-from yolo_accum.metrics.evaluate import detect_all, evaluate, measure
+from yolo_accum.metrics.evaluate import detect_all, measure
 
 INDEX = make_index([[(0, (0, 0, 20, 20))], [], [(1, (5, 5, 60, 60)), (0, (100, 100, 300, 300))]])
 PERFECT = perfect_detections(INDEX)
@@ -29,7 +29,7 @@ def find(batch: Batch) -> list[Detections]:
 
 def test_all_images_in_any_order() -> None:
     done: list[int] = []
-    result = evaluate([batch_of(2, 0), batch_of(1)], find, INDEX, progress=done.append)
+    result = measure(detect_all([batch_of(2, 0), batch_of(1)], find, progress=done.append), INDEX)
     assert done == [2, 3]
     assert result.metrics.values["AP"] == pytest.approx(1.0)
     assert [item.image_index for item in result.detections] == [0, 1, 2]
@@ -37,7 +37,7 @@ def test_all_images_in_any_order() -> None:
 
 def test_shares_of_two_replicas_give_the_same_numbers() -> None:
     shares = detect_all([batch_of(1, 2)], find) + detect_all([batch_of(0)], find)
-    assert measure(shares, INDEX).metrics == evaluate([batch_of(0, 1, 2)], find, INDEX).metrics
+    assert measure(shares, INDEX).metrics == measure(detect_all([batch_of(0, 1, 2)], find), INDEX).metrics
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_shares_of_two_replicas_give_the_same_numbers() -> None:
 )
 def test_missing_and_repeated_images_are_refused(batches: list[Batch], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        evaluate(batches, find, INDEX)
+        measure(detect_all(batches, find), INDEX)
 
 
 def test_a_row_that_the_index_lacks_is_refused() -> None:
@@ -60,4 +60,4 @@ def test_a_row_that_the_index_lacks_is_refused() -> None:
 
 def test_detections_of_other_images_are_refused() -> None:
     with pytest.raises(ValueError, match=r"rows \[2, 1\] came for the batch of rows \[1, 2\]"):
-        evaluate([batch_of(1, 2)], lambda batch: find(batch)[::-1], INDEX)
+        detect_all([batch_of(1, 2)], lambda batch: find(batch)[::-1])
