@@ -1,8 +1,9 @@
 """`yolo-accum VERB ...`: finds the verb, runs it, and turns its outcome into output and an exit code.
 
 A verb is a module of this package with ``run(argv) -> int | Mapping``: an exit code, or the result that ``--json``
-prints. A result with ``ok: False`` is a check that did not hold. The options are read here first, so that a wrong one
-or ``--help`` is answered at once; then the module of the verb, and no other, is imported.
+prints. A result with ``ok: False`` is a check that did not hold; with ``exit_code`` it names the code itself. The
+options are read here first, so that a wrong one or ``--help`` is answered at once; then the module of the verb, and no
+other, is imported.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from yolo_accum.cli.failures import (
     exit_code,
 )
 from yolo_accum.cli.output import to_json
-from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val, parse_verify
+from yolo_accum.config.arguments import parse_check, parse_plan, parse_predict, parse_train, parse_val, parse_verify
 from yolo_accum.config.options import closest
 from yolo_accum.errors import UserError
 
@@ -58,6 +59,7 @@ def _parse_benchmark(words: Sequence[str]) -> Arguments:
 VERBS = {
     "train": Verb("train a detector; without options on the embedded data set", parse_train),
     "plan": Verb("show the updates of a run before it starts", parse_plan),
+    "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
@@ -124,7 +126,7 @@ def _run(words: list[str]) -> int:
         return int(outcome)
     if as_json:
         print(to_json(outcome))
-    return CHECK_FAILED if outcome.get("ok") is False else DONE
+    return int(outcome.get("exit_code", CHECK_FAILED if outcome.get("ok") is False else DONE))
 
 
 def _parse(verb: str, words: Sequence[str]) -> Arguments:

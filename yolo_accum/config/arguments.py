@@ -12,6 +12,7 @@ from yolo_accum.config.options import Option, declared_options, title
 from yolo_accum.config.schema import (
     AccumulationConfig,
     AugmentConfig,
+    CheckConfig,
     DataConfig,
     EvalConfig,
     LossConfig,
@@ -40,6 +41,15 @@ PREDICT_OPTIONS: dict[type, tuple[str, ...]] = {
     EvalConfig: ("conf", "iou", "max_det", "val_batch"),
     RunConfig: ("device", "channels_last", "threads", "project", "name"),
 }
+CHECK_OPTIONS: dict[type, tuple[str, ...]] = {
+    DataConfig: ("data", "val_data", "images", "val_images", "imgsz", "workers"),
+    CheckConfig: tuple(option.name for option in declared_options(CheckConfig)),
+    AccumulationConfig: ("batch", "nbs"),
+    EvalConfig: ("max_det",),
+    RunConfig: ("project", "name", "plots"),
+}
+"""What a training would be run with is there for the advice."""
+CHECK_DEFAULTS: dict[str, object] = {"project": "runs/check"}
 VERIFY_OPTIONS: dict[type, tuple[str, ...]] = {
     VerifyConfig: tuple(option.name for option in declared_options(VerifyConfig)),
     DataConfig: ("data", "images", "imgsz"),
@@ -101,6 +111,19 @@ class PlanArguments:
     plan: PlanConfig
     recipe: str | None
     """Name or file of the recipe that was applied."""
+    json: bool
+    debug: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckArguments:
+    """What `check` was asked for."""
+
+    data: DataConfig
+    check: CheckConfig
+    accumulation: AccumulationConfig
+    eval: EvalConfig
+    run: RunConfig
     json: bool
     debug: bool
 
@@ -176,6 +199,26 @@ def parse_val(argv: Sequence[str]) -> EvalArguments:
     return _eval_arguments(_val_parser().read(argv), VAL_DEFAULTS)
 
 
+def parse_check(argv: Sequence[str]) -> CheckArguments:
+    """The options of a check of a data set.
+
+    Raises:
+        UserError: an option that does not exist, or a value that is not allowed.
+    """
+    given = _check_parser().read(argv)
+    json, debug = given.pop("json", False), given.pop("debug", False)
+    values = {**CHECK_DEFAULTS, **given}
+    return CheckArguments(
+        data=build(DataConfig, values),
+        check=build(CheckConfig, values),
+        accumulation=build(AccumulationConfig, values),
+        eval=build(EvalConfig, values),
+        run=build(RunConfig, values),
+        json=json,
+        debug=debug,
+    )
+
+
 def parse_verify(argv: Sequence[str]) -> VerifyArguments:
     """The options of a comparison of gradients.
 
@@ -242,6 +285,17 @@ def _val_parser() -> OptionParser:
     return OptionParser(
         "val",
         "Measure a detector on a validation split; without --data on that of the embedded data set.",
+        {**groups, title(OutputConfig): declared_options(OutputConfig)},
+    )
+
+
+@functools.cache
+def _check_parser() -> OptionParser:
+    groups = _selected(CHECK_OPTIONS, CHECK_DEFAULTS)
+    return OptionParser(
+        "check",
+        "Look a data set over before training: everything odd about it, and what follows for the options; without "
+        "--data the embedded data set.",
         {**groups, title(OutputConfig): declared_options(OutputConfig)},
     )
 

@@ -367,6 +367,22 @@ class PlanConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckConfig:
+    """How thoroughly a data set is looked at."""
+
+    pictures: bool = True
+    """Decode every picture; without it damage inside of pictures stays unseen, and duplicates too."""
+    sample: int | None = None
+    """Decode only so many pictures, spread evenly over the splits."""
+    strict: bool = False
+    """End with exit code 1 when there are warnings."""
+
+    def __post_init__(self) -> None:
+        if self.sample is not None:
+            _check_at_least(self, 1, "sample")
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifyConfig:
     """Which gradients are compared."""
 

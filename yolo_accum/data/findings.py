@@ -180,3 +180,20 @@ OUTSIDE = _warning("outside", "boxes wholly outside the picture", "left out")
 CLIPPED = _warning("clipped", "boxes that leave the picture", "clipped to it")
 DUPLICATE_BOX = _warning("duplicate-box", "boxes given again (same picture, class and place)", "used once")
 NO_OBJECTS = _warning("no-objects", "validation splits without any object", "no accuracy can be measured on it")
+
+# What only a check of the whole data set tells.
+UNUSABLE = _error("unusable", "faults that reading cannot get past", "a training stops here")
+UNDECODABLE_PICTURE = _warning(
+    "undecodable-picture", "pictures that look whole and cannot be decoded", "grey and without boxes in training"
+)
+SHARED_BETWEEN_SPLITS = _warning(
+    "shared-between-splits",
+    "pictures that another split has too",
+    "kept, but what is measured on them will look too good",
+)
+UNSEEN_CLASS = _warning(
+    "unseen-class", "classes with objects in this split and none in training", "kept, but never learned"
+)
+UNMEASURED_CLASS = _warning(
+    "unmeasured-class", "trained classes without any object in this split", "kept; no accuracy is measured for them"
+)

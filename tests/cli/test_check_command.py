@@ -1,0 +1,173 @@
+"""`yolo-accum check`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_sets import coco_content, write_coco, write_picture, write_yolo
+
+from yolo_accum.cli.main import main
+
+
+def check(
+    capsys: pytest.CaptureFixture[str], folder: Path, *words: str, project: Path | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Exit code and result of a check with ``--json``."""
+    code = main(["check", *words, "--json", "--project", str(project or folder / "runs"), "--workers", "0"])
+    output = capsys.readouterr().out
+    return code, json.loads(output)
+
+
+def codes(result: dict[str, Any], *severities: str) -> list[str]:
+    return [item["code"] for item in result["findings"] if not severities or item["severity"] in severities]
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    return write_yolo(
+        tmp_path / "data",
+        {
+            "train": {"a.png": "0 .5 .5 .5 .5\n1 .2 .2 .1 .1", "b.png": "1 .5 .5 .5 .5", "c.png": ""},
+            "val": {"d.png": "0 .5 .5 .2 .2", "e.png": "1 .5 .5 .2 .2"},
+        },
+    )
+
+
+def test_a_clean_set_gives_counts_of_every_split_and_exit_code_0(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, result = check(capsys, tmp_path, "--data", str(clean), "--strict")
+
+    assert code == result["exit_code"] == 0 and result["ok"] is True
+    assert codes(result, "error", "warning") == []
+    train, val = result["splits"]["train"], result["splits"]["val"]
+    assert (train["images"], train["boxes"], train["classes"], train["images_without_objects"]) == (3, 3, 2, 1)
+    assert (val["images"], val["boxes"], val["classes"], val["images_without_objects"]) == (2, 2, 2, 0)
+    assert [(item["name"], item["boxes"]) for item in train["boxes_per_class"]] == [("cat", 1), ("dog", 2)]
+    assert result["pictures_decoded"] == 5
+    assert json.loads(Path(result["files"]["check"]).read_text())["findings"] == result["findings"]
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--strict",), 1)])
+def test_warnings_matter_when_asked_to(
+    words: Sequence[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = coco_content({"a.png": [(0, 10, 10, 20, 20), (1, 90, 60, 20, 20)], "b.png": [(0, 5, 5, 0, 10)]})
+    path = write_coco(tmp_path / "data", content)
+
+    got, result = check(capsys, tmp_path, "--data", str(path), *words)
+
+    assert got == code == result["exit_code"]
+    warnings = {item["code"]: item for item in result["findings"] if item["severity"] == "warning"}
+    assert {"zero-size", "clipped"} <= set(warnings)
+    assert warnings["zero-size"]["count"] == 1 and "annotation 3" in warnings["zero-size"]["message"]
+
+
+def test_errors_of_all_splits_are_told_at_once_most_severe_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_yolo(
+        tmp_path / "data",
+        {
+            "train": {"a.png": "0 .5 .5 .5 .5\n7 .5 .5 .2 .2", "b.png": None},
+            "val": {"c.png": "0 .5 .5\n", "d.png": "0 .5 .5 .2 .2"},
+        },
+    )
+
+    code, result = check(capsys, tmp_path, "--data", str(data))
+
+    assert code == 2 and result["ok"] is False
+    assert {"class-out-of-range", "bad-row"} <= set(codes(result, "error"))
+    severities = [item["severity"] for item in result["findings"]]
+    assert severities == sorted(severities, key=["error", "warning", "info"].index)
+    messages = " ".join(item["message"] for item in result["findings"])
+    assert "labels/train/a.txt line 2" in messages and "labels/val/c.txt line 1" in messages
+
+
+def test_a_split_that_cannot_be_read_does_not_hide_the_others(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clean.write_text("train: images/train\nval: images/nowhere\nnames: [cat, dog]\n")
+
+    code, result = check(capsys, tmp_path, "--data", str(clean))
+
+    assert code == 2
+    [finding] = [item for item in result["findings"] if item["code"] == "unusable"]
+    assert "images/nowhere" in finding["message"]
+    assert list(result["splits"]) == ["train"] and result["splits"]["train"]["images"] == 3
+
+
+def test_a_broken_description_is_one_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.json"
+    path.write_text("{")
+
+    code, result = check(capsys, tmp_path, "--data", str(path))
+
+    assert (code, codes(result), result["splits"]) == (2, ["unusable"], {})
+    assert "is not JSON" in result["findings"][0]["message"]
+
+
+def test_data_that_are_not_there_are_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--data", str(tmp_path / "no.yaml"), "--json"]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1 and "no.yaml" in captured.err
+
+
+def test_damage_inside_a_picture_is_found_by_decoding_only(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = clean.parent / "images" / "train" / "b.png"
+    data = bytearray(picture.read_bytes())
+    place = data.index(b"IDAT") + 6
+    data[place : place + 12] = b"\xff" * 12
+    picture.write_bytes(bytes(data))
+
+    _, blind = check(capsys, tmp_path, "--data", str(clean), "--no-pictures")
+    _, result = check(capsys, tmp_path, "--data", str(clean))
+
+    assert codes(blind, "warning") == []
+    [finding] = [item for item in result["findings"] if item["code"] == "undecodable-picture"]
+    assert finding["count"] == 1 and "b.png" in finding["places"][0]
+
+
+def test_nothing_is_written_beside_the_data_and_no_report_overwritten(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(clean.parent.rglob("*"))
+
+    runs = {check(capsys, tmp_path, "--data", str(clean))[1]["run"] for _ in range(2)}
+
+    assert len(runs) == 2 and sorted(clean.parent.rglob("*")) == before
+
+
+def test_classes_that_only_one_split_has_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_yolo(tmp_path / "data", {"train": {"a.png": "0 .5 .5 .5 .5"}, "val": {"b.png": "1 .5 .5 .5 .5"}})
+
+    _, result = check(capsys, tmp_path, "--data", str(data))
+
+    found = {item["code"]: item["places"] for item in result["findings"]}
+    assert found["unseen-class"] == ["val: dog"] and found["unmeasured-class"] == ["val: cat"]
+
+
+def test_a_set_with_a_training_split_alone_is_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_yolo(tmp_path / "data", {"train": {"a.png": "0 .5 .5 .5 .5\n1 .5 .5 .2 .2"}})
+
+    code, result = check(capsys, tmp_path, "--data", str(data), "--strict")
+
+    assert code == 0 and list(result["splits"]) == ["train"]
+
+
+def test_a_sample_spreads_over_the_splits(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for split in ("train", "val"):
+        write_picture(clean.parent / "images" / split / "z.png")
+
+    _, result = check(capsys, tmp_path, "--data", str(clean), "--sample", "3")
+
+    assert result["pictures_decoded"] == 3

@@ -1,0 +1,57 @@
+"""What a check tells people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from yolo_accum.report import tables
+from yolo_accum.report.console import Console
+
+
+def print_report(console: Console, result: Mapping[str, Any]) -> None:
+    """Findings, most severe first, then figures and files."""
+    for finding in result["findings"]:
+        console.on_message(f"{finding['severity']}: {finding['message']}")
+    splits: Mapping[str, Mapping[str, Any]] = result["splits"]
+    if splits:
+        console.terminal.print(_split_table(splits, result["imgsz"]))
+    console.on_message(
+        f"findings: {result['num_errors']} errors, {result['num_warnings']} warnings, {result['num_notes']} notes; "
+        f"{result['pictures_decoded']:,} pictures decoded"
+    )
+    for path in result["files"].values():
+        console.on_message(f"written: {path}")
+
+
+def _split_table(splits: Mapping[str, Mapping[str, Any]], imgsz: int) -> tables.Table:
+    return tables.columns(
+        f"Splits (sizes at {imgsz} px)",
+        (
+            "split",
+            "images",
+            "without objects",
+            "objects",
+            "classes",
+            "objects an image",
+            "size px (p5, median, p95)",
+            "under 8 px",
+        ),
+        [
+            (
+                split,
+                f"{figures['images']:,}",
+                f"{figures['images_without_objects']:,}",
+                f"{figures['boxes']:,}",
+                f"{figures['classes_with_boxes']} of {figures['classes']}",
+                _spread(figures["boxes_per_image"], ("min", "median", "max")),
+                _spread(figures["object_size_px"], ("p5", "median", "p95")),
+                f"{figures['objects_under_8_px']:,}",
+            )
+            for split, figures in splits.items()
+        ],
+    )
+
+
+def _spread(values: Mapping[str, float | None], names: tuple[str, ...]) -> str:
+    return " / ".join("-" if (value := values[name]) is None else f"{value:.0f}" for name in names)
