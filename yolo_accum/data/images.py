@@ -90,24 +90,33 @@ def require_size(path: str | Path, image: np.ndarray, width_px: int, height_px: 
         )
 
 
-def letterbox(image: np.ndarray, size_px: int) -> tuple[np.ndarray, Letterbox]:
+def letterbox_size(width_px: int, height_px: int, size_px: int) -> tuple[int, int]:
+    """Width and height of a picture that is scaled to fit a square.
+
+    Source: the preprocessing of YOLOX (Ge et al. 2021, arXiv:2107.08430), whose rounding is kept because published
+        weights were measured with it.
+    """
+    scale = min(size_px / height_px, size_px / width_px)
+    return max(1, int(width_px * scale)), max(1, int(height_px * scale))
+
+
+def letterbox(image: np.ndarray, size_px: int, shape_px: tuple[int, int] | None = None) -> tuple[np.ndarray, Letterbox]:
     """Scale a picture to fit a square and lay it at the top left, the rest grey.
 
     Args:
         image: [H, W, 3] uint8.
         size_px: side of the square.
+        shape_px: height and width of the result, where it is only the square's top left part; holds the scaled picture.
     Returns:
-        [size_px, size_px, 3] uint8 and how the original lies in it.
-    Source: the preprocessing of YOLOX (Ge et al. 2021, arXiv:2107.08430), whose rounding is kept because published
-        weights were measured with it.
+        [size_px, size_px, 3] uint8, or of that shape, and how the original lies in it.
     """
     height_px, width_px = image.shape[:2]
-    scale = min(size_px / height_px, size_px / width_px)
-    scaled_width_px, scaled_height_px = max(1, int(width_px * scale)), max(1, int(height_px * scale))
-    canvas = np.full((size_px, size_px, 3), PAD_VALUE, dtype=np.uint8)
+    scaled_width_px, scaled_height_px = letterbox_size(width_px, height_px, size_px)
+    canvas = np.full((*(shape_px or (size_px, size_px)), 3), PAD_VALUE, dtype=np.uint8)
     canvas[:scaled_height_px, :scaled_width_px] = cv2.resize(
         image, (scaled_width_px, scaled_height_px), interpolation=cv2.INTER_LINEAR
     )
+    scale = min(size_px / height_px, size_px / width_px)
     return canvas, Letterbox(scale=scale, pad_left_px=0, pad_top_px=0, width_px=width_px, height_px=height_px)
 
 
