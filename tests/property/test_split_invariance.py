@@ -38,7 +38,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_data(tmp_path_factory.mktemp("split"), num_train=21)
 
 
-def weights_after(data: Path, dtype: torch.dtype, **options: object) -> tuple[torch.Tensor, list[int]]:
+def weights_after(
+    data: Path, dtype: torch.dtype, num_updates: int = NUM_UPDATES, **options: object
+) -> tuple[torch.Tensor, list[int]]:
     """All weights in one vector after a few updates, and the images of each window."""
     config = from_mapping({**OPTIONS, "data": str(data), "workers": 0, **options})
     training = build_training(config, open_data(config.data).train, dtype=dtype)
@@ -47,7 +49,7 @@ def weights_after(data: Path, dtype: torch.dtype, **options: object) -> tuple[to
         assert finished.record is not None
         assert finished.record.applied
         images.append(finished.record.images)
-        if len(images) == NUM_UPDATES:
+        if len(images) == num_updates:
             break
     return torch.cat([parameter.detach().flatten() for parameter in training.model.parameters()]), images
 
@@ -62,6 +64,18 @@ def test_every_cut_of_the_same_windows_gives_the_same_weights(data: Path, norm: 
     assert images == [8, 8, 5]
     for batch, workers in ((4, 0), (2, 2), (1, 0)):
         weights, cut_images = weights_after(data, torch.float64, batch=batch, workers=workers, norm=norm)
+        assert cut_images == images
+        assert relative_difference(weights, reference) <= 1e-10, (norm, batch)
+
+
+@pytest.mark.parametrize("norm", ["gn", "frozen"])
+def test_growing_windows_of_a_small_batch_cut_anew_give_the_same_weights(data: Path, norm: str) -> None:
+    """While windows grow from 2 to 8 images and across an epoch's end, and with decay, lr and momentum of warm-up."""
+    windows = {"ramp": True, "warmup_epochs": 1.0, "tail": "carry", "window_batch": 2, "num_updates": 9, "norm": norm}
+    reference, images = weights_after(data, torch.float64, batch=2, **windows)
+    assert images == [2, 2, 2, 4, 4, 6, 7, 8, 7]
+    for batch in (8, 3):
+        weights, cut_images = weights_after(data, torch.float64, batch=batch, **windows)
         assert cut_images == images
         assert relative_difference(weights, reference) <= 1e-10, (norm, batch)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,6 @@ from yolo_accum.engine.plan import (
     Span,
     check_divisible,
     exact_batches,
-    nominal_window_length,
     scaled_weight_decay,
 )
 from yolo_accum.engine.ramp import Schedule, choose_optimizer
@@ -58,7 +58,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         **_numbers(plan, replicas),
         "optimizer": optimizer,
         "lr0": lr0,
-        "weight_decay_in_force": scaled_weight_decay(config.optim.weight_decay, plan.batch, plan.nbs),
+        "weight_decay_in_force": scaled_weight_decay(config.optim.weight_decay, plan.base.batch, plan.nbs),
         "windows_by_images": dict(sorted(Counter(span.num_images for span in spans if not span.dropped).items())),
         "course": _course(updates),
         "windows": {
@@ -89,11 +89,12 @@ def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:
 
 def _numbers(plan: Plan, replicas: int) -> dict[str, Any]:
     length = plan.window_length_nominal
-    full = plan.batch * nominal_window_length(plan.batch, plan.nbs)
+    full = plan.full_window_images
     return {
         "images": plan.num_images,
         "epochs": plan.epochs,
         "batch": plan.batch,
+        "window_batch": plan.base.batch,
         "replicas": replicas,
         "images_a_replica": plan.batch // replicas,
         "nbs": plan.nbs,
@@ -102,13 +103,13 @@ def _numbers(plan: Plan, replicas: int) -> dict[str, Any]:
         "window_length": length,
         "images_per_update": full,
         "is_exact": full == plan.nbs,
-        "exact_batches": list(exact_batches(plan.batch, plan.nbs)),
+        "exact_batches": list(exact_batches(plan.base.batch, plan.nbs)),
         "micro_batches_per_epoch": plan.micro_batches_per_epoch,
         "micro_batches": plan.num_micro_batches,
         "warmup_micro_batches": plan.warmup_micro_batches,
         "warmup_images": plan.warmup_images,
         "warmup_updates": sum(
-            span.last <= plan.warmup_micro_batches for span in first_spans(plan) if plan.warmup_micro_batches
+            span.last <= plan.warmup_micro_batches for span in first_spans(plan.base) if plan.warmup_micro_batches
         ),
         "updates": plan.num_updates,
         "updates_per_epoch": plan.updates_per_epoch,
@@ -153,15 +154,15 @@ def _course(updates: Mapping[str, np.ndarray]) -> list[dict[str, float]]:
 
 
 def _columns(plan: Plan, spans: Sequence[Span], updates: Mapping[str, np.ndarray]) -> PlanColumns:
-    until = plan.warmup_micro_batches + 2 * max(plan.micro_batches_per_epoch, plan.window_length_nominal)
-    num_epochs = min(plan.epochs, until // plan.micro_batches_per_epoch + 1)
+    until = plan.warmup_images + 2 * max(plan.num_images, plan.full_window_images)
+    num_epochs = min(plan.epochs, until // plan.num_images + 1)
     return PlanColumns(
         images_before=updates["images_before"],
         num_micro_batches=updates["micro_batches"],
         num_images=updates["images"],
         lr=updates["lr"],
         momentum=updates["momentum"],
-        num_first=int((updates["last_micro_batch"] <= until).sum()),
+        num_first=int((updates["images_before"] + updates["images"] <= until).sum()),
         epoch_images=[epoch * plan.num_images for epoch in range(num_epochs)],
     )
 
@@ -179,17 +180,20 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
     """The plan for people."""
     terminal = tables.open_terminal(as_json=False)
     length, replicas, decay = plan.window_length_nominal, result["replicas"], result["weight_decay_in_force"]
+    grown = plan.base.window_length_nominal
+    option = "--batch" if plan.base is plan else "--window-batch"
     nearest = " or ".join(str(value) for value in result["exact_batches"])
     rows = {
         "training images": f"{plan.num_images} ({source}), {plan.epochs} epochs",
         "micro-batch (m x D)": f"{plan.batch} images ({plan.batch // replicas} x {replicas} replicas)",
         "micro-batches": f"{plan.micro_batches_per_epoch} an epoch, {plan.num_micro_batches} in all",
-        "window (K)": f"{length} micro-batches an update",
+        "window (K)": f"{length} micro-batch{'es' * (length > 1)} an update"
+        + (f", windows of micro-batches of {plan.base.batch} cut anew" if plan.base is not plan else ""),
         "images per update": f"{result['images_per_update']}, nominal batch {plan.nbs}"
-        + (" (exact)" if result["is_exact"] else f"; exact with --batch {nearest}"),
+        + (" (exact)" if result["is_exact"] else f"; exact with {option} {nearest}"),
         "updates": f"{plan.updates_per_epoch:g} an epoch after warm-up, {plan.num_updates} in all",
         "warm-up": f"{result['warmup_updates']} updates, {plan.warmup_micro_batches} micro-batches, "
-        f"{plan.warmup_images} images; {f'K grows from 1 to {length}' if plan.ramp and length > 1 else 'K is constant'}"
+        f"{plan.warmup_images} images; {f'K grows from 1 to {grown}' if plan.ramp and grown > 1 else 'K is constant'}"
         if plan.warmup_micro_batches
         else "none",
         "tail of an epoch": tail_text(plan),
@@ -205,7 +209,7 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
     terminal.print(tables.pairs("Plan", rows))
     listed = spans if arguments.plan.all else spans[:NUM_LISTED]
     rest = f", the first {len(listed)} of {len(spans)} (--all lists them all)" if len(listed) < len(spans) else ""
-    nb = plan.micro_batches_per_epoch
+    ends = itertools.accumulate(span.num_images for span in listed)
     terminal.print(
         tables.columns(
             f"Windows{rest}",
@@ -213,14 +217,14 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
             [
                 (
                     str(number),
-                    str(span.last // nb + 1),
+                    str((end - 1) // plan.num_images + 1),
                     str(span.first),
                     str(span.last),
                     str(span.last - span.first + 1),
                     str(span.num_images),
                     "dropped" if span.dropped else "",
                 )
-                for number, span in enumerate(listed, start=1)
+                for number, (span, end) in enumerate(zip(listed, ends, strict=True), start=1)
             ],
         )
     )

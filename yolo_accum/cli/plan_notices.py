@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from yolo_accum.engine.plan import Plan, Span, exact_batches, nominal_window_length
+from yolo_accum.engine.plan import Plan, Span, exact_batches
 
 
 def first_spans(plan: Plan) -> Iterator[Span]:
@@ -18,13 +18,15 @@ def first_spans(plan: Plan) -> Iterator[Span]:
 def plan_notices(plan: Plan) -> list[str]:
     """Sentences about what does not go together, and what would."""
     notices = []
-    images = plan.batch * nominal_window_length(plan.batch, plan.nbs)
+    option = "--batch" if plan.base is plan else "--window-batch"
+    plan = plan.base  # the windows are the same
+    images = plan.full_window_images
     if images != plan.nbs:
         nearest = " or ".join(str(value) for value in exact_batches(plan.batch, plan.nbs))
         cause = "is larger than" if plan.batch > plan.nbs else "does not divide"
         notices.append(
-            f"a full window holds {images} images, not --nbs {plan.nbs}, because --batch {plan.batch} {cause} it; "
-            f"--batch {nearest} hits it exactly. Gradients are weighted by images / nbs, so the learning rate keeps "
+            f"a full window holds {images} images, not --nbs {plan.nbs}, because {option} {plan.batch} {cause} it; "
+            f"{option} {nearest} hits it exactly. Gradients are weighted by images / nbs, so the learning rate keeps "
             "its meaning"
         )
     largest = max((span.num_images for span in first_spans(plan)), default=images)  # none are left of a run at its end

@@ -23,6 +23,7 @@ def plan_of(config: TrainConfig, num_images: int, *, start_epoch: int = 0, start
         tail=config.accumulation.tail,
         start_epoch=start_epoch,
         start_position=start_position,
+        window_batch=config.accumulation.window_batch,
     )
 
 

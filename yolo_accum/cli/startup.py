@@ -17,10 +17,13 @@ def startup_rows(training: Training) -> dict[str, str]:
     """The start-up table: label -> value."""
     plan, config, replicas = training.plan, training.config, training.loop.stepper.replicas.size
     length = plan.window_length_nominal
-    warmup_updates = sum(span.last <= plan.warmup_micro_batches for span in first_spans(plan))
-    decay = scaled_weight_decay(config.optim.weight_decay, plan.batch, plan.nbs)
-    uncapped = nominal_window_length(plan.batch, plan.nbs)
-    ramp = f"K grows from 1 to {length}" if plan.ramp and length > 1 else "K does not grow"
+    base = plan.base
+    warmup_updates = sum(span.last <= base.warmup_micro_batches for span in first_spans(base))
+    decay = scaled_weight_decay(config.optim.weight_decay, base.batch, base.nbs)
+    uncapped = nominal_window_length(base.batch, base.nbs)
+    ramp = f"K grows from 1 to {base.window_length_nominal}"
+    ramp = ramp if plan.ramp and base.window_length_nominal > 1 else "K does not grow"
+    cut = f", those of micro-batches of {base.batch} cut anew" if base is not plan else ""
     precision = training.loop.stepper.precision
     num_parameters = sum(parameter.numel() for parameter in training.model.parameters())
     several = f"{replicas} replicas, the first on " if replicas > 1 else ""
@@ -32,8 +35,8 @@ def startup_rows(training: Training) -> dict[str, str]:
         if training.frozen
         else "nothing",
         "micro-batch (m x D)": f"{plan.batch} images ({plan.batch // replicas} x {replicas} replicas)",
-        "window (K)": f"{length} micro-batches an update",
-        "images per update": f"{plan.batch * length}, nominal batch {plan.nbs}",
+        "window (K)": f"{length} micro-batch{'es' * (length > 1)} an update{cut}",
+        "images per update": f"{base.batch * base.window_length_nominal}, nominal batch {plan.nbs}",
         "training images": f"{plan.num_images}, {plan.micro_batches_per_epoch} micro-batches an epoch",
         "updates": f"{plan.updates_per_epoch:g} an epoch after warm-up, {plan.num_updates} in all",
         "warm-up": f"{warmup_updates} updates ({plan.warmup_images} images), {ramp}"
@@ -42,7 +45,7 @@ def startup_rows(training: Training) -> dict[str, str]:
         "tail of an epoch": tail_text(plan),
         "optimizer": f"{training.optimizer_name}, lr {training.lr0:g} per nominal batch, {config.optim.schedule} to "
         f"{training.lr0 * config.optim.lrf:g}",
-        "weight decay in force": f"{decay:g} = {config.optim.weight_decay:g} x {plan.batch} x {uncapped} / {plan.nbs}",
+        "weight decay in force": f"{decay:g} = {config.optim.weight_decay:g} x {base.batch} x {uncapped} / {plan.nbs}",
         "loss normalisation": "sums of the whole window and all replicas over their one denominator",
         "norm": norm_text(config.norm, training.model, plan, replicas),
         "activations": "checkpointed: blocks are computed again in the backward pass"

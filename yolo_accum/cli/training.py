@@ -177,7 +177,11 @@ def build_training(
         model=model.train(),
         criterion=criterion,
         optimizer=build_optimizer(
-            model, optimizer_name, lr0, optim.momentum, scaled_weight_decay(optim.weight_decay, plan.batch, plan.nbs)
+            model,
+            optimizer_name,
+            lr0,
+            optim.momentum,
+            scaled_weight_decay(optim.weight_decay, plan.base.batch, plan.nbs),
         ),
         precision=Precision(checkpoint["precision"], "as before")
         if checkpoint

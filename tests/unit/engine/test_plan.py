@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from yolo_accum.engine.plan import (
     Plan,
     Tail,
+    Window,
     check_divisible,
     exact_batches,
     nominal_window_length,
@@ -250,3 +253,77 @@ def test_spans_are_the_windows_in_numbers(tail: Tail, start: tuple[int, int]) ->
     assert [tuple(span) for span in plan.spans()] == [
         (window.first.index, window.last.index, window.num_images, window.dropped) for window in plan.windows()
     ]
+
+
+def test_a_large_batch_follows_the_growing_windows_of_a_small_one() -> None:
+    plan = Plan(num_images=160, epochs=4, batch=64, nbs=64, warmup_epochs=3, tail="carry", window_batch=8)
+    small = Plan(num_images=160, epochs=4, batch=8, nbs=64, warmup_epochs=3, tail="carry")
+
+    sizes = [[micro.num_images for micro in window.micro_batches] for window in plan.windows()]
+    assert sizes[:8] == [[8], [8], [8], [8], [8], [16], [16], [16]]
+    assert sizes[-3:] == [[64], [64], [16]]
+    assert [8, 16] in sizes  # micro-batches 19 to 21 of 8: one ends the first epoch, two begin the second
+    assert plan.full_window_images == 64 and plan.window_length_nominal == 1
+    assert plan.num_updates == small.num_updates and plan.warmup_images == small.warmup_images
+
+
+def test_decay_of_windows_that_are_cut_anew_is_that_of_the_windows() -> None:
+    plan = Plan(num_images=96, epochs=2, batch=64, nbs=64, window_batch=24)
+    assert plan.full_window_images == 72
+    assert scaled_weight_decay(5e-4, plan.base.batch, plan.nbs) == pytest.approx(5e-4 * 72 / 64)
+
+
+def test_windows_that_would_all_be_dropped_are_refused_however_they_are_cut() -> None:
+    with pytest.raises(UserError, match="drop every micro-batch"):
+        Plan(num_images=3, epochs=2, batch=3, nbs=6, warmup_epochs=0, tail="drop", window_batch=1)
+
+
+RANDOM_PLANS = {
+    "num_images": st.integers(1, 60),
+    "epochs": st.integers(1, 4),
+    "batch": st.integers(1, 70),
+    "window_batch": st.integers(1, 20),
+    "nbs": st.integers(1, 70),
+    "warmup_epochs": st.floats(0, 3),
+    "ramp": st.booleans(),
+    "tail": st.sampled_from(["step", "carry"]),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(options=st.fixed_dictionaries(RANDOM_PLANS))
+def test_windows_cut_anew_hold_the_same_images_in_the_same_order(options: dict[str, Any]) -> None:
+    plan = Plan(**options)
+    base = Plan(**{**options, "batch": options["window_batch"], "window_batch": None})
+
+    windows, planned = list(plan.windows()), list(base.windows())
+    assert [positions(window) for window in windows] == [positions(window) for window in planned]
+    assert [window.dropped for window in windows] == [window.dropped for window in planned]
+    micro_batches = [micro for window in windows for micro in window.micro_batches]
+    assert [micro.index for micro in micro_batches] == list(range(plan.num_micro_batches))
+    assert all(1 <= micro.num_images <= plan.batch for micro in micro_batches)
+    for window in windows:  # no more micro-batches than the images of each epoch need
+        for epoch in {micro.epoch for micro in window.micro_batches}:
+            parts = [micro.num_images for micro in window.micro_batches if micro.epoch == epoch]
+            assert len(parts) == -(-sum(parts) // plan.batch)
+    assert plan.num_updates == base.num_updates
+    assert [tuple(span) for span in plan.spans()] == [
+        (window.first.index, window.last.index, window.num_images, window.dropped) for window in windows
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(options=st.fixed_dictionaries(RANDOM_PLANS), stop_after=st.integers(0, 30))
+def test_windows_cut_anew_go_on_after_an_interruption(options: dict[str, Any], stop_after: int) -> None:
+    windows = list(Plan(**options).windows())
+    stop = windows[min(stop_after, len(windows) - 1)].last
+    at_end = stop.stop == options["num_images"]
+
+    rest = Plan(**options, start_epoch=stop.epoch + at_end, start_position=0 if at_end else stop.stop)
+
+    assert list(rest.windows()) == [window for window in windows if window.first.index > stop.index]
+
+
+def positions(window: Window) -> list[tuple[int, int]]:
+    """Epoch and position of every image of a window, in order."""
+    return [(micro.epoch, place) for micro in window.micro_batches for place in range(micro.start, micro.stop)]
