@@ -164,23 +164,23 @@ class AccumulationConfig:
     """Let the window grow from one micro-batch to its full length during warm-up."""
     tail: Literal["step", "carry", "drop"] = "step"
     """Open window at the end of an epoch: update with what it holds, carry it into the next epoch, or drop it."""
+    window_batch: int | None = None
+    """Plan the windows as for micro-batches of so many images, then cut them into those of --batch: with the same
+    value, runs have the same windows whatever their --batch, also while these grow. By default --batch itself."""
     memory: str | None = None
     """Memory that a replica may fill, such as 8GiB or 800MiB; auto: what its device has free. For --batch auto, and
     for `plan`, which then shows what fits."""
 
-    window_batch: int | None = None
-    """Plan the windows as for micro-batches of so many images, then cut them into those of --batch: with the same
-    value, runs have the same windows whatever their --batch, also while these grow. By default --batch itself."""
     def __post_init__(self) -> None:
         if self.batch != "auto":
             _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
             _check_range(self, 1, 1_000_000, "batch")
+        if self.window_batch is not None:
+            _check_range(self, 1, 1_000_000, "window_batch")
         if self.memory not in (None, "auto"):
             byte_size(str(self.memory), "--memory")
         _check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
         _check_range(self, 1, 1_000_000_000, "nbs")
-        if self.window_batch is not None:
-            _check_range(self, 1, 1_000_000, "window_batch")
 
     @property
     def micro_batch(self) -> int:
