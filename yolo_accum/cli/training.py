@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +14,11 @@ import torch
 
 from yolo_accum.cli.norms import calibrate_detector, choose_norm
 from yolo_accum.cli.run_plan import plan_of, schedule_of
+from yolo_accum.cli.training_data import micro_batch_keys, training_dataset
 from yolo_accum.cli.wiring import build_detector, choose_device, num_workers, use_threads
 from yolo_accum.config.schema import TrainConfig
-from yolo_accum.contracts import Batch, DetectionIndex, Observer, SampleKey
-from yolo_accum.data.dataset import PhotometricFn, TrainDataset
+from yolo_accum.contracts import Batch, DetectionIndex, Observer
+from yolo_accum.data.dataset import PhotometricFn
 from yolo_accum.data.loader import train_loader
 from yolo_accum.data.mosaic import first_closed_epoch
 from yolo_accum.engine.distributed import Replicas
@@ -96,13 +97,7 @@ class Training:
 
     def batches(self) -> Iterable[Batch]:
         """The micro-batches of the plan, loaded ahead."""
-        dataset = TrainDataset(
-            self.index,
-            self.config.augment,
-            seed=self.config.run.seed,
-            num_epochs=self.config.optim.epochs,
-            photometric=self.photometric,
-        )
+        dataset = training_dataset(self.config, self.index, self.photometric)
         replicas = self.loop.stepper.replicas
         keys = micro_batch_keys(self.plan, self.config.data.imgsz, replicas.rank, replicas.size)
         loader = train_loader(dataset, keys, workers=self.workers, pin_memory=self.device.type == "cuda")
@@ -112,16 +107,6 @@ class Training:
 def images_digest(index: DetectionIndex) -> str:
     """A fingerprint of the images and their order, which a resumed run has to find again."""
     return hashlib.sha256(json.dumps(index.image_ids).encode()).hexdigest()
-
-
-def micro_batch_keys(plan: Plan, size_px: int, replica: int, num_replicas: int) -> Iterator[list[SampleKey]]:
-    """What one replica has to load: its share of every micro-batch that is not dropped, if it has one."""
-    for window in plan.windows():
-        if not window.dropped:
-            for micro_batch in window.micro_batches:
-                share = micro_batch.share(replica, num_replicas)
-                if share:
-                    yield [SampleKey(micro_batch.epoch, position, size_px) for position in share]
 
 
 def build_training(
