@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from yolo_accum.contracts import DetectionIndex, StringTable
 from yolo_accum.data import findings as found
 from yolo_accum.data.classes import Classes
-from yolo_accum.data.findings import FindingKind, FindingLog
+from yolo_accum.data.findings import FindingKind, FindingLog, Mark
 from yolo_accum.data.images import UnreadableImageError
 from yolo_accum.data.picture_size import PictureSize
+from yolo_accum.data.written_sizes import WrittenSize, compare_sizes, turned_boxes
 
 _ROUNDING_PX = 0.011
 """Boxes written with two decimals overshoot by up to 0.01 px; that is clipped without a word."""
@@ -44,6 +45,8 @@ class RawSplit:
     place_of_box: Callable[[int], str]
     """Says where box number k is written."""
     classes: Classes
+    written_sizes: Sequence[WrittenSize] = ()
+    """n, or none in formats that write no sizes."""
 
 
 def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None) -> DetectionIndex:
@@ -64,6 +67,8 @@ def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None
     sizes = np.array([size[:2] if isinstance(size, PictureSize) else (0, 0) for size in raw.sizes], np.int32)
     sizes = sizes.reshape(-1, 2)
 
+    if raw.written_sizes:
+        raw = _as_shown(raw, compare_sizes(raw.source, raw.names, raw.written_sizes, raw.sizes, log))
     classes, labels = _numbered_by(reference, raw)
     kept, boxes = _checked_boxes(raw, labels, is_usable, sizes, log)
 
@@ -91,6 +96,17 @@ def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None
     return index
 
 
+def _as_shown(raw: RawSplit, stored: Sequence[int]) -> RawSplit:
+    """The same with the boxes of ``stored`` pictures, which their EXIF tags turn, turned with them."""
+    boxes = raw.boxes_xyxy_px.copy() if stored else raw.boxes_xyxy_px
+    for image in stored:
+        size = raw.sizes[image]
+        assert isinstance(size, PictureSize)
+        rows = raw.image_of_box == image
+        boxes[rows] = turned_boxes(boxes[rows], size)
+    return replace(raw, boxes_xyxy_px=boxes)
+
+
 def _numbered_by(reference: Classes | None, raw: RawSplit) -> tuple[Classes, np.ndarray]:
     """The classes of the index and [b] labels among them, -1 for a foreign class."""
     if reference is None:
@@ -105,9 +121,19 @@ def _checked_boxes(
     """Numbers of the boxes that are kept, ascending, and [b, 4] the boxes, clipped."""
     is_kept = is_usable[raw.image_of_box]
 
+    def mark(box: int) -> Mark:
+        left, top, right, bottom = raw.boxes_xyxy_px[box].tolist()
+        is_somewhere = np.isfinite(raw.boxes_xyxy_px[box]).all()
+        return Mark(
+            picture=raw.paths[raw.image_of_box[box]],
+            box_xyxy_px=(left, top, right, bottom) if is_somewhere else None,
+            label=raw.classes.names[raw.labels[box]],
+        )
+
     def report(kind: FindingKind, affected: np.ndarray, describe: Callable[[int], str] = raw.place_of_box) -> None:
-        boxes = np.flatnonzero(affected)
-        log.add(kind, raw.source, len(boxes), (describe(int(box)) for box in boxes))
+        rows = np.flatnonzero(affected)
+        marks = (mark(int(box)) for box in rows)
+        log.add(kind, raw.source, len(rows), (describe(int(box)) for box in rows), marks=marks)
 
     def drop(kind: FindingKind, is_bad: np.ndarray, describe: Callable[[int], str] = raw.place_of_box) -> None:
         report(kind, is_kept & is_bad, describe)

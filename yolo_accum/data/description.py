@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -14,9 +12,9 @@ from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data import findings as found
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import Finding, FindingLog
-from yolo_accum.data.formats.coco import read_coco
-from yolo_accum.data.formats.data_yaml import DataYaml, load_data_yaml
-from yolo_accum.data.formats.yolo import read_yolo
+from yolo_accum.data.formats.layout_files import FILE_SUFFIXES, Binder, Layout, SplitReader
+from yolo_accum.data.formats.layouts import find_layout
+from yolo_accum.data.selection import chosen_labels, renumbered, select, with_classes
 from yolo_accum.errors import UserError
 
 
@@ -29,14 +27,6 @@ class DataSplits:
     """Labels numbered as in ``train``; None where the data set names no validation split."""
     findings: tuple[Finding, ...]
     """Warnings and notes; errors have been raised."""
-
-
-class SplitReader(Protocol):
-    """A format's reader, bound to the files of one split."""
-
-    def __call__(
-        self, log: FindingLog, *, reference: Classes | None = None, is_training: bool = False
-    ) -> DetectionIndex: ...
 
 
 def open_data(config: DataConfig, *, default_data: Path | None = None) -> DataSplits:
@@ -57,6 +47,7 @@ def open_data(config: DataConfig, *, default_data: Path | None = None) -> DataSp
     train = read_train(log, is_training=True)
     val = read_val(log, reference=classes_of(train)) if read_val is not None else None
     log.raise_errors()
+    train, val = select(train, val, config)
     require_trainable(train, val, log)
     return DataSplits(train=train, val=val, findings=log.findings)
 
@@ -69,13 +60,14 @@ def split_reader(
     Raises:
         UserError: the description of the data, or what it names for this split, cannot be used.
     """
-    path = _data_path(config, default_data)
-    if not _is_json(path):
-        return _yaml_readers(path, config, (split,), log).get(split)
+    layout = _layout(config, log, default_data)
+    if not layout.is_single:
+        bind = layout.splits.get(split)
+        return bind(log) if bind is not None else None
     if split == "train":
-        return _coco_reader(path, config.images, Path())
+        return layout.splits[""](log)
     if split == "val" and config.val_data is not None:
-        return _coco_reader(Path(config.val_data), config.val_images or config.images, Path())
+        return _only_split(_val_layout(config, log))(log)
     return None
 
 
@@ -122,17 +114,19 @@ def open_split(
         UserError: as for ``open_data``; the data set has no such split.
     """
     log = FindingLog()
-    path = _data_path(config, default_data)
-    if _is_json(path):
-        evaluated = path if config.val_data is None else Path(config.val_data)
-        reader = _coco_reader(evaluated, config.val_images or config.images, Path())
+    layout = _layout(config, log, default_data)
+    if layout.is_single:
+        reader = _only_split(layout if config.val_data is None else _val_layout(config, log))(log)
+    elif split in layout.splits:
+        reader = layout.splits[split](log)
     else:
-        readers = _yaml_readers(path, config, (split,), log)
-        if split not in readers:
-            raise UserError(f"{path} names no split {split!r}")
-        reader = readers[split]
-    index = reader(log, reference=classes)
+        raise UserError(f"{layout.path} names no split {split!r}; it has {', '.join(layout.splits)}")
+    is_part = bool(config.classes) or config.single_cls
+    index = reader(log, reference=None if is_part else classes)
     log.raise_errors()
+    if is_part:
+        index = with_classes(index, chosen_labels(index, config), config.single_cls)
+        index = renumbered(index, classes) if classes is not None else index
     _refuse_no_pictures(index, log)
     _report_no_objects(index, log)
     return index, log.findings
@@ -150,75 +144,54 @@ def _data_path(config: DataConfig, default_data: Path | None) -> Path:
         if default_data is None:
             raise UserError("--data is needed: a data YAML or a COCO JSON")
         return default_data
-    path = Path(config.data)
-    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
-        found_here = sorted(file.name for suffix in ("json", "yaml", "yml") for file in path.glob(f"*.{suffix}"))
-        hint = f"; this folder has {', '.join(found_here[:5])}" if found_here else ""
-        raise UserError(f"--data {config.data}: a data YAML (.yaml) or a COCO JSON (.json) is needed{hint}")
+    return _existing("--data", config.data)
+
+
+def _existing(option: str, value: str) -> Path:
+    path = Path(value)
+    if path.is_dir():
+        return path
+    if path.suffix.lower() not in FILE_SUFFIXES:
+        raise UserError(
+            f"{option} {value}: a data YAML (.yaml), a COCO JSON (.json), another description "
+            f"({', '.join(FILE_SUFFIXES)}) or the folder of a data set is needed"
+        )
     if not path.is_file():
-        raise UserError(f"--data {config.data}: there is no file {path.absolute()}")
+        raise UserError(f"{option} {value}: there is no file {path.absolute()}")
     return path
 
 
-def _is_json(path: Path) -> bool:
-    return path.suffix.lower() == ".json"
+def _layout(config: DataConfig, log: FindingLog, default_data: Path | None) -> Layout:
+    """Of --data; options that only make sense for a single split are refused for any other."""
+    path = _data_path(config, default_data)
+    layout = find_layout(path, log, Path(config.images) if config.images is not None else None)
+    if not layout.is_single:
+        for option, value in (
+            ("--val-data", config.val_data),
+            ("--images", config.images),
+            ("--val-images", config.val_images),
+        ):
+            if value is not None:
+                raise UserError(
+                    f"{option} belongs to a COCO JSON, or another single split, as --data; {path} says itself where "
+                    "everything lies"
+                )
+    return layout
 
 
-def _coco_reader(path: Path, images: str | None, base: Path) -> SplitReader:
-    """For one COCO JSON; ``images``, relative to ``base``, is the only folder searched when it is given."""
-    if not path.is_file():
-        raise UserError(f"the COCO JSON {path} does not exist (tried {path.absolute()})")
-    if images is not None and not (base / images).is_dir():
-        raise UserError(f"the folder of pictures {images} does not exist (tried {(base / images).absolute()})")
-    folders = [base / images] if images is not None else [path.parent, path.parent / "images"]
-    return partial(read_coco, path, folders=folders)
-
-
-def _yaml_readers(path: Path, config: DataConfig, splits: tuple[str, ...], log: FindingLog) -> dict[str, SplitReader]:
-    """Readers of those of the ``splits`` that a data YAML names."""
-    for option, value in (
-        ("--val-data", config.val_data),
-        ("--images", config.images),
-        ("--val-images", config.val_images),
-    ):
-        if value is not None:
-            raise UserError(f"{option} belongs to a COCO JSON as --data; {path} says itself where everything lies")
-    described = load_data_yaml(path, log)
-    return {split: _split_reader(described, split, log) for split in splits if split in described.entries}
-
-
-def _split_reader(described: DataYaml, split: str, log: FindingLog) -> SplitReader:
-    entries = [described.resolve(split, entry, log) for entry in described.entries[split]]
-    if any(_is_json(entry) for entry in entries):
-        if len(entries) > 1:
-            raise UserError(f"{described.path}: {split} lists {len(entries)} entries; one COCO JSON stands alone")
-        reader = _coco_reader(entries[0], described.image_folders.get(split), described.root)
-        return partial(_read_with_names, reader, described)
-    for entry in entries:
-        if not entry.is_dir() and entry.suffix.lower() != ".txt":
-            raise UserError(f"{described.path}: {split}: {entry} is no folder, list file (.txt) or COCO JSON (.json)")
-    if described.classes is None:
-        raise UserError(f"{described.path}: names is missing; a list of the class names is needed")
-    return partial(read_yolo, described.path, entries=entries, classes=described.classes)
-
-
-def _read_with_names(
-    reader: SplitReader,
-    described: DataYaml,
-    log: FindingLog,
-    *,
-    reference: Classes | None = None,
-    is_training: bool = False,
-) -> DetectionIndex:
-    """A COCO JSON from a data YAML that may name the classes once more: both must say the same."""
-    index = reader(log, reference=reference, is_training=is_training)
-    expected = described.classes
-    if expected is not None and reference is None and expected.names != index.class_names:
+def _val_layout(config: DataConfig, log: FindingLog) -> Layout:
+    assert config.val_data is not None
+    images = config.val_images or config.images
+    layout = find_layout(_existing("--val-data", config.val_data), log, Path(images) if images is not None else None)
+    if not layout.is_single:
         raise UserError(
-            f"{described.path}: names ({', '.join(expected.names)}) differ from the categories of {index.source} "
-            f"({', '.join(index.class_names)}, by ascending id); leave names out or make them agree"
+            f"--val-data {config.val_data} has the splits {', '.join(layout.splits)}; a single one is needed"
         )
-    return index
+    return layout
+
+
+def _only_split(layout: Layout) -> Binder:
+    return layout.splits[""]
 
 
 def _refuse_no_pictures(index: DetectionIndex, log: FindingLog) -> None:

@@ -15,6 +15,9 @@ Severity = Literal["error", "warning", "info"]
 MAX_PLACES = 100
 """Places that a finding keeps; the count is always the full one."""
 
+MAX_MARKS = 8
+"""Pictures that a finding keeps to be shown."""
+
 _PLACES_IN_TEXT = 5
 
 
@@ -31,6 +34,18 @@ class FindingKind:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A place that can be shown."""
+
+    picture: str
+    """Absolute path."""
+    box_xyxy_px: tuple[float, float, float, float] | None = None
+    """Of the picture as it is loaded, as it is written: it may lie outside or have no area."""
+    label: str = ""
+    """Written beside it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """All occurrences of one kind in one file."""
 
@@ -42,6 +57,8 @@ class Finding:
     """The first of them: picture, file and line or annotation id, and the value where it helps."""
     note: str = ""
     """What holds for all of them, such as the folders that were searched."""
+    marks: tuple[Mark, ...] = ()
+    """The first of them that can be shown."""
 
     def __str__(self) -> str:
         shown = list(self.places[:_PLACES_IN_TEXT])
@@ -75,7 +92,15 @@ class FindingLog:
     def findings(self) -> tuple[Finding, ...]:
         return tuple(self._findings)
 
-    def add(self, kind: FindingKind, source: Path, count: int, places: Iterable[str] = (), note: str = "") -> None:
+    def add(
+        self,
+        kind: FindingKind,
+        source: Path,
+        count: int,
+        places: Iterable[str] = (),
+        note: str = "",
+        marks: Iterable[Mark] = (),
+    ) -> None:
         """Records a finding; nothing when ``count`` is 0, or when the very same one has been recorded.
 
         Args:
@@ -84,10 +109,12 @@ class FindingLog:
             count: all occurrences.
             places: where they are, first ones first; only the first ``MAX_PLACES`` are drawn from it.
             note: what holds for all of them.
+            marks: pictures that show them; only the first ``MAX_MARKS`` are drawn from it.
         """
         if count:
             kept = tuple(map(_printable, islice(places, min(count, MAX_PLACES))))
-            finding = Finding(kind=kind, source=source, count=count, places=kept, note=note)
+            shown = tuple(islice(marks, MAX_MARKS))
+            finding = Finding(kind=kind, source=source, count=count, places=kept, note=note, marks=shown)
             if finding not in self._findings:  # one file may serve as both splits
                 self._findings.append(finding)
 
@@ -123,6 +150,12 @@ MISSING_PICTURE = _error(
 )
 UNREADABLE_PICTURE = _warning("unreadable-picture", "pictures that cannot be read", "left out, with their boxes")
 WRONG_SIZE = _warning("wrong-size", "pictures of another size than written", "the size of the picture is used")
+STORED_FRAME = _warning(
+    "stored-frame", "pictures described as they are stored, without their EXIF turn", "boxes turned with the picture"
+)
+RESPELLED_PICTURE = _warning(
+    "respelled-picture", "pictures that are there under another name than written", "the file that is there is used"
+)
 DUPLICATE_IMAGE_ID = _error("duplicate-image-id", "image ids given twice", "every image needs an id of its own")
 DUPLICATE_PICTURE = _warning("duplicate-picture", "pictures listed more than once", "used once for every different id")
 REPEATED_PICTURE = _warning("repeated-picture", "pictures listed more than once", "used once")
@@ -154,6 +187,12 @@ ODD_AREA = _warning("odd-area", "annotations whose area is no finite number", "t
 BAD_BOX = _error("bad-box", "boxes of another form", "four numbers are needed: [left, top, width, height]")
 BAD_MASK = _error("bad-mask", "masks that cannot be read", "polygons or run lengths are needed where there is no bbox")
 NO_ANNOTATIONS = _warning("no-annotations", 'files without "annotations"', "read as pictures without objects")
+
+# Shapes of labelling tools.
+NO_CLASS = _error("no-class", "objects without a class", "every object needs the name of its class")
+BAD_CORNERS = _error("bad-corners", "shapes without usable coordinates", "numbers are needed for all corners")
+OTHER_SHAPE = _warning("other-shape", "points, strokes and other shapes that enclose nothing", "left out")
+OTHER_ANNOTATION = _warning("other-annotation", "pictures that were annotated more than once", "the last one counts")
 
 # Rows of label files.
 BAD_ROW = _error(
@@ -196,4 +235,23 @@ UNSEEN_CLASS = _warning(
 )
 UNMEASURED_CLASS = _warning(
     "unmeasured-class", "trained classes without any object in this split", "kept; no accuracy is measured for them"
+)
+SAME_PICTURE = _warning(
+    "same-picture", "pictures whose file has the content of another one of this split", "each of them is used"
+)
+OTHER_BOXES = _warning(
+    "other-boxes", "copies of a picture that have other objects than the picture", "both are learned, one is wrong"
+)
+LEAKED_PICTURE = _warning(
+    "leaked-picture",
+    "pictures whose file has the content of one of another split",
+    "kept, but what is measured on them will look too good",
+)
+SIMILAR_PICTURE = _info(
+    "similar-picture", "pictures that look nearly like another one of this split", "each of them is used"
+)
+LEAKED_SIMILAR = _warning(
+    "leaked-similar",
+    "pictures that look nearly like one of another split",
+    "kept, but what is measured on them will look too good",
 )

@@ -30,8 +30,13 @@ class PictureSize(NamedTuple):
 
     width_px: int
     height_px: int
-    is_turned: bool = False
-    """Whether an EXIF tag swaps width and height against what is stored."""
+    orientation: int = 1
+    """Of the EXIF tag, 1 where there is none."""
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the EXIF tag swaps width and height against what is stored."""
+        return self.orientation in _QUARTER_TURNS
 
 
 def read_picture_sizes(paths: Sequence[str]) -> list[PictureSize | UnreadableImageError]:
@@ -93,8 +98,8 @@ def _size_or_error(path: str) -> PictureSize | UnreadableImageError:
 
 def _turned(width_px: int, height_px: int, orientation: int) -> PictureSize:
     if orientation in _QUARTER_TURNS:
-        return PictureSize(height_px, width_px, True)
-    return PictureSize(width_px, height_px)
+        return PictureSize(height_px, width_px, orientation)
+    return PictureSize(width_px, height_px, orientation)
 
 
 def _jpeg_size(data: bytes) -> PictureSize | None:

@@ -68,3 +68,41 @@ def test_every_kind_of_finding_has_a_code_of_its_own() -> None:
     kinds = [value for value in vars(found).values() if isinstance(value, FindingKind)]
     assert len(kinds) > 20
     assert max(Counter(kind.code for kind in kinds).values()) == 1
+
+
+def _stored_corner(orientation: int) -> list[float]:
+    """Where OpenCV shows the pixels of a small block of a 30 x 20 picture that has this EXIF orientation."""
+    stored = np.zeros((20, 30), np.uint8)
+    stored[2:7, 3:15] = 255  # left 3, top 2, right 15, bottom 7
+    turns = {5: np.transpose, 6: lambda a: np.rot90(a, -1), 7: lambda a: np.rot90(a, 2).T, 8: np.rot90}
+    rows, columns = np.nonzero(turns[orientation](stored))
+    return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+
+
+@pytest.mark.parametrize("orientation", [5, 6, 7, 8])
+def test_boxes_of_the_stored_picture_are_turned_with_it(orientation: int) -> None:
+    turned = PictureSize(20, 30, orientation)
+    split = RawSplit(
+        source=Path("train.json"),
+        paths=["/0.jpg", "/1.jpg"],
+        image_ids=[0, 1],
+        names=["0.jpg", "1.jpg"],
+        sizes=[turned, turned],
+        image_of_box=np.array([0, 1]),
+        boxes_xyxy_px=np.array([[3.0, 2.0, 15.0, 7.0]] * 2),
+        labels=np.array([0, 0]),
+        is_crowd=np.zeros(2, bool),
+        areas_px=np.full(2, np.nan),
+        place_of_box=lambda box: f"box {box}",
+        classes=Classes(names=("cat",), ids=(1,)),
+        written_sizes=[(30.0, 20.0), (20.0, 30.0)],
+    )
+
+    log = FindingLog()
+    index = build_index(split, log)
+
+    # The first picture is described as stored, the second one as shown.
+    assert index.boxes_xyxy_px.tolist() == [_stored_corner(orientation), [3, 2, 15, 7]]
+    assert [(finding.kind.code, finding.count) for finding in log.findings if finding.kind.severity == "warning"] == [
+        ("stored-frame", 1)
+    ]

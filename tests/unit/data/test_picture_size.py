@@ -51,11 +51,11 @@ def _size(folder: Path, data: bytes) -> PictureSize:
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".webp", ".tif", ".ppm"])
 def test_formats(tmp_path: Path, suffix: str) -> None:
-    assert _size(tmp_path, _encoded(suffix)) == (WIDTH_PX, HEIGHT_PX, False)
+    assert _size(tmp_path, _encoded(suffix)) == (WIDTH_PX, HEIGHT_PX, 1)
 
 
 def test_progressive_jpeg(tmp_path: Path) -> None:
-    assert _size(tmp_path, _encoded(".jpg", cv2.IMWRITE_JPEG_PROGRESSIVE, 1)) == (WIDTH_PX, HEIGHT_PX, False)
+    assert _size(tmp_path, _encoded(".jpg", cv2.IMWRITE_JPEG_PROGRESSIVE, 1)) == (WIDTH_PX, HEIGHT_PX, 1)
 
 
 @pytest.mark.parametrize("orientation", range(10))
@@ -63,24 +63,25 @@ def test_progressive_jpeg(tmp_path: Path) -> None:
 def test_exif_turns(tmp_path: Path, orientation: int, order: str) -> None:
     size = _size(tmp_path, _jpeg_with(_exif(orientation, order)))
     is_turned = orientation in (5, 6, 7, 8)
-    assert size == ((HEIGHT_PX, WIDTH_PX, True) if is_turned else (WIDTH_PX, HEIGHT_PX, False))
+    assert size[:2] == ((HEIGHT_PX, WIDTH_PX) if is_turned else (WIDTH_PX, HEIGHT_PX))
+    assert size.is_turned == is_turned
 
 
 @pytest.mark.parametrize("before", [b"IDAT", b"IEND"])
 def test_exif_turns_in_png(tmp_path: Path, before: bytes) -> None:
     png = _encoded(".png")
     place = png.index(before) - 4
-    assert _size(tmp_path, png[:place] + _chunk(b"eXIf", _exif(6)) + png[place:]) == (HEIGHT_PX, WIDTH_PX, True)
+    assert _size(tmp_path, png[:place] + _chunk(b"eXIf", _exif(6)) + png[place:]) == (HEIGHT_PX, WIDTH_PX, 6)
 
 
 def test_a_size_far_behind_large_metadata_is_found(tmp_path: Path) -> None:
     comments = (b"\xff\xfe" + struct.pack(">H", 65535) + bytes(65533)) * 3
-    assert _size(tmp_path, _jpeg_with(_exif(8), comments)) == (HEIGHT_PX, WIDTH_PX, True)
+    assert _size(tmp_path, _jpeg_with(_exif(8), comments)) == (HEIGHT_PX, WIDTH_PX, 8)
 
 
 def test_bytes_after_the_end_do_no_harm(tmp_path: Path) -> None:
-    assert _size(tmp_path, _encoded(".jpg") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, False)
-    assert _size(tmp_path, _encoded(".png") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, False)
+    assert _size(tmp_path, _encoded(".jpg") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, 1)
+    assert _size(tmp_path, _encoded(".png") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, 1)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_many_are_read_in_order_with_errors_in_their_places(tmp_path: Path) -> N
         paths.append(str(path))
     for number, size in enumerate(read_picture_sizes(paths)):
         if number % 50:
-            assert size == (number, 7, False)
+            assert size == (number, 7, 1)
         else:
             assert isinstance(size, UnreadableImageError) and f"{number}.png" in str(size)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from yolo_accum.data.build_index import RawSplit, build_index
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.coco_annotations import read_annotations
-from yolo_accum.data.images import UnreadableImageError
-from yolo_accum.data.picture_size import PictureSize, read_picture_sizes
+from yolo_accum.data.formats.pictures import locate_pictures, repeated
+from yolo_accum.data.picture_size import read_picture_sizes
+from yolo_accum.data.written_sizes import written_px
 from yolo_accum.errors import UserError
 
 
@@ -67,10 +67,9 @@ def read_coco(
             clashes.append(f"id {number}: {names[first]}, {names[row]}")
     log.add(found.DUPLICATE_IMAGE_ID, path, len(clashes), clashes)
 
-    paths = _locate_all(path, names, folders, log)
+    paths = locate_pictures(path, names, folders, log)
     sizes = iter(read_picture_sizes([located for located in paths if located is not None]))
     size_of_image = [None if located is None else next(sizes) for located in paths]
-    _compare_sizes(path, images, size_of_image, log)
 
     label_of_id = {number: label for label, number in enumerate(classes.ids)}
     table = read_annotations(path, content.get("annotations", []), names, row_of_id, label_of_id, log)
@@ -87,6 +86,7 @@ def read_coco(
         areas_px=table.areas_px,
         place_of_box=table.place_of_box,
         classes=classes,
+        written_sizes=[(written_px(image.get("width")), written_px(image.get("height"))) for image in images],
     )
     return build_index(raw, log, reference)
 
@@ -170,20 +170,9 @@ def _classes(path: Path, categories: list[dict[str, Any]], log: FindingLog) -> C
         names[number] = name
     ids = sorted(names, key=_ascending)
     in_order = [names[number] for number in ids]
-    again = _repeated(in_order)
+    again = repeated(in_order)
     log.add(found.SAME_CLASS_NAME, path, len(again), again)
     return Classes(names=tuple(in_order), ids=tuple(ids))
-
-
-def _repeated(values: Iterable[Any]) -> list[Any]:
-    """Every value that has come before."""
-    seen: set[Any] = set()
-    again = []
-    for value in values:
-        if value in seen:
-            again.append(value)
-        seen.add(value)
-    return again
 
 
 def _image_ids(path: Path, images: list[dict[str, Any]]) -> list[int | str]:
@@ -192,50 +181,3 @@ def _image_ids(path: Path, images: list[dict[str, Any]]) -> list[int | str]:
         if not isinstance(name, str) or not name:
             raise UserError(f"{path}: image {place} (id {image.get('id')!r:.40}) has no file_name")
     return [_as_id(path, f"image {image['file_name']}", image.get("id")) for image in images]
-
-
-def _locate_all(path: Path, names: list[str], folders: Sequence[Path], log: FindingLog) -> list[str | None]:
-    roots = [str(folder.absolute()) for folder in folders]
-    paths = [_locate(name, roots) for name in names]
-    missing = [name for name, located in zip(names, paths, strict=True) if located is None]
-    log.add(found.MISSING_PICTURE, path, len(missing), missing, note=f"searched in {' and '.join(roots)}")
-    again = _repeated(located for located in paths if located is not None)
-    log.add(found.DUPLICATE_PICTURE, path, len(again), again)
-    return paths
-
-
-def _locate(name: str, roots: list[str]) -> str | None:
-    # A file of that very name comes first; Windows tools write backslashes between folders.
-    for spelling in (name, name.replace("\\", "/")):
-        for root in roots:
-            candidate = os.path.normpath(os.path.join(root, spelling))  # noqa: PTH118  (a third of Path's time)
-            if os.path.isfile(candidate):  # noqa: PTH113
-                return candidate
-    return None
-
-
-def _compare_sizes(
-    path: Path,
-    images: list[dict[str, Any]],
-    sizes: Sequence[PictureSize | UnreadableImageError | None],
-    log: FindingLog,
-) -> None:
-    differing = []
-    for image, size in zip(images, sizes, strict=True):
-        written = (_as_px(image.get("width")), _as_px(image.get("height")))
-        if isinstance(size, PictureSize) and None not in written and written != size[:2]:
-            turn = "; an EXIF tag turns it, see whether its boxes belong to the turned one" if size.is_turned else ""
-            differing.append(
-                f"{image['file_name']} is {size.width_px} x {size.height_px} px, "
-                f"written {written[0]:g} x {written[1]:g}{turn}"
-            )
-    log.add(found.WRONG_SIZE, path, len(differing), differing)
-
-
-def _as_px(value: Any) -> float | None:
-    """A side as written, None where it is missing or says nothing: the picture itself is asked anyway."""
-    try:
-        side = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return side if side > 0 else None

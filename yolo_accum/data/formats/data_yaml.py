@@ -19,6 +19,12 @@ SPLITS = ("train", "val", "test")
 _SPELLINGS = {"valid": "val", "validation": "val", "training": "train", "testing": "test"}
 
 
+def split_name(word: str) -> str | None:
+    """The split that a word means, "valid" and "Validation" too; None for any other word."""
+    split = _SPELLINGS.get(word.lower(), word.lower())
+    return split if split in SPLITS else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataYaml:
     """What a data YAML says, paths not yet looked at."""

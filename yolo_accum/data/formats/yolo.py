@@ -15,6 +15,7 @@ from yolo_accum.data.build_index import RawSplit, build_index
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.label_files import LabelFiles
+from yolo_accum.data.formats.pictures import picture_ids, pictures_in_folder
 from yolo_accum.data.formats.yolo_labels import read_labels
 from yolo_accum.data.picture_size import PICTURE_SUFFIXES, PictureSize, read_picture_sizes
 from yolo_accum.errors import UserError
@@ -63,7 +64,7 @@ def read_yolo(
     raw = RawSplit(
         source=source,
         paths=paths,
-        image_ids=_image_ids(paths),
+        image_ids=picture_ids(paths),
         names=names,
         sizes=sizes,
         image_of_box=rows.image_of_box,
@@ -86,7 +87,7 @@ def _pictures(source: Path, entries: Sequence[Path], log: FindingLog) -> list[st
     """Absolute paths of all pictures, each once."""
     listed = []
     for entry in entries:
-        pictures = _in_folder(entry) if entry.is_dir() else _in_list(source, entry, log)
+        pictures = pictures_in_folder(entry) if entry.is_dir() else _in_list(source, entry, log)
         if not pictures:
             kinds = ", ".join(sorted(suffix[1:] for suffix in PICTURE_SUFFIXES))
             raise UserError(f"{source}: {entry} has no pictures ({kinds})")
@@ -98,28 +99,25 @@ def _pictures(source: Path, entries: Sequence[Path], log: FindingLog) -> list[st
     return paths
 
 
-def _in_folder(folder: Path) -> list[str]:
-    pictures = []
-    for parent, _, names in os.walk(folder, followlinks=True):
-        # "._x.jpg" is what macOS writes beside x.jpg on foreign disks.
-        pictures += [
-            os.path.join(parent, name)  # noqa: PTH118
-            for name in names
-            if os.path.splitext(name)[1].lower() in PICTURE_SUFFIXES and not name.startswith("._")  # noqa: PTH122
-        ]
-    return sorted(pictures)
-
-
 def _in_list(source: Path, path: Path, log: FindingLog) -> list[str]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{source}: the list {path} cannot be read: {error}") from error
     names = [line.strip() for line in lines if line.strip()]
-    pictures = [os.path.normpath(os.path.join(path.parent, name)) for name in names]  # noqa: PTH118
+    pictures = [_listed(path.parent, name) for name in names]
     missing = [name for name, picture in zip(names, pictures, strict=True) if not os.path.isfile(picture)]  # noqa: PTH113
     log.add(found.MISSING_PICTURE, path, len(missing), missing, note=f"lines are relative to {path.parent}")
     return pictures
+
+
+def _listed(folder: Path, name: str) -> str:
+    """The picture of a line. CVAT writes ``data/images/x.jpg`` for what lies in ``images``, the list beside it."""
+    picture = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
+    if name.startswith("data/") and not os.path.isfile(picture):  # noqa: PTH113
+        shorter = os.path.normpath(os.path.join(folder, name.removeprefix("data/")))  # noqa: PTH118
+        return shorter if os.path.isfile(shorter) else picture  # noqa: PTH113
+    return picture
 
 
 def _report_label_files(
@@ -131,14 +129,3 @@ def _report_label_files(
     log.add(found.MISSING_LABEL, source, len(unlabelled), unlabelled, note=searched)
     orphans = [os.path.relpath(path, source.parent) for path in files.without_picture()]
     log.add(found.LABEL_WITHOUT_PICTURE, source, len(orphans), orphans)
-
-
-def _image_ids(paths: list[str]) -> list[int | str]:
-    """File names without suffix; where several pictures share one, with the folder, and the suffix if need be."""
-    root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120
-    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]  # noqa: PTH119, PTH122
-    num_stems = Counter(stems)
-    shared = [Path(path).relative_to(root) for path, stem in zip(paths, stems, strict=True) if num_stems[stem] > 1]
-    num_with_folder = Counter(file.with_suffix("") for file in shared)
-    spelled = iter(file.with_suffix("") if num_with_folder[file.with_suffix("")] == 1 else file for file in shared)
-    return [stem if num_stems[stem] == 1 else next(spelled).as_posix() for stem in stems]
