@@ -54,6 +54,31 @@ def find_layout(path: Path, log: FindingLog, images: Path | None = None) -> Layo
     return file_layout(path, log, images)
 
 
+def _folder(folder: Path, log: FindingLog, images: Path | None) -> Layout:
+    looks = (_yaml_in, _roboflow_coco, _coco_folder, _cvat_folder, _darknet_in, _voc_folder, _yolo_folder)
+    candidates = [layout for look in looks for layout in look(folder, log, images)]
+    described = [layout for layout in candidates if layout.kind == DATA_YAML]
+    if len(described) == 1:  # it speaks of the files of its own kind
+        other = _COCO_KINDS if described[0].has_image_ids else (_YOLO_FOLDER,)
+        candidates = [layout for layout in candidates if layout.kind not in other]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        told = "; ".join(f"{layout.kind}: {_relative(layout.path, folder)}" for layout in candidates[:6])
+        raise UserError(
+            f"--data {folder}: this folder can be read in {len(candidates)} ways ({told}); name one of these files or "
+            "folders as --data"
+        )
+    raise UserError(
+        f"--data {folder}: no data set was recognised in this folder; known are a data YAML, COCO JSON, YOLO and "
+        "Pascal VOC layouts, and what Roboflow, CVAT and Label Studio export (docs/data.md lists their files)"
+    )
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder)) if path != folder and path.is_relative_to(folder) else str(path)
+
+
 def _yaml_in(folder: Path, log: FindingLog, images: Path | None) -> list[Layout]:
     files = [path for path in _files(folder) if path.suffix.lower() in (".yaml", ".yml")]
     return [data_yaml(path, log) for path in files if images is None and _names_splits(path)]
