@@ -17,6 +17,7 @@ from yolo_accum.data.formats.data_yaml import split_name
 from yolo_accum.data.formats.label_studio import read_label_studio
 from yolo_accum.data.formats.layout_files import (
     COCO_JSON,
+    DATA_YAML,
     Binder,
     Layout,
     bound,
