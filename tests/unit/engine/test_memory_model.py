@@ -40,6 +40,13 @@ def test_on_a_cpu_the_program_is_what_the_tensors_do_not_explain() -> None:
     assert memory_model(recomputed, kept).peak_bytes(4) == pytest.approx(1000 + 10 + 4 * 38)
 
 
+def test_kernels_of_half_precision_need_more_besides_the_tensors() -> None:
+    half = Probe(
+        peaks={1: 100.0, 2: 200.0}, update_bytes=0.0, process_bytes=284.0, seconds_per_image=1.0, is_half_precision=True
+    )
+    assert memory_model(half, half).peak_bytes(4) == pytest.approx(4 * 142)
+
+
 def test_live_tensors_counts_what_is_alive_at_once() -> None:
     with LiveTensors() as live:
         first = torch.zeros(1000)
