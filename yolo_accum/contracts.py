@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -351,19 +351,111 @@ class EpochRecord:
     peak_memory_mib: float
 
 
-class Observer(Protocol):
-    """Somebody who follows a run: records, console, plots. Calls arrive in the training process, in order."""
+@dataclass(frozen=True, kw_only=True)
+class RunStarted:
+    """A run is about to open its first window, or the first one after the checkpoint that it goes on from."""
 
-    def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None: ...
+    folder: Path
+    """The run folder; it exists."""
+    num_epochs: int
+    num_micro_batches: int
+    """Of the whole run."""
+    start_micro_batch: int
+    """The one that comes first now: 0, or more when a run goes on."""
+    images_seen: int = 0
+    """Counters of a run that goes on."""
+    updates_applied: int = 0
+    config: Mapping[str, object] = field(default_factory=dict)
+    """All options, flat, as in ``config.yaml``."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The start-up table: label -> value."""
 
-    def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None: ...
 
-    def on_update(self, record: UpdateRecord) -> None: ...
+@dataclass(frozen=True, kw_only=True)
+class WindowOpened:
+    """The micro-batches of the next update are about to be loaded; sizes are those of all replicas."""
 
-    def on_epoch(self, record: EpochRecord) -> None: ...
+    update: int
+    """Number of the attempt that the window leads to, from 1."""
+    epoch: int
+    """0-based epoch of the window's first micro-batch."""
+    first_micro_batch: int
+    """0-based in the run."""
+    last_micro_batch: int
+    num_images: int
+    lr: Mapping[str, float]
+    """In force for this update, by parameter group."""
+    momentum: float
 
-    def on_checkpoint(self, path: Path, micro_batches_done: int) -> None: ...
 
-    def on_message(self, message: str) -> None: ...
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSaved:
+    """The state of the run was written."""
 
-    def on_run_end(self) -> None: ...
+    path: Path
+    """Of ``last.pt``."""
+    micro_batches_done: int
+    """In the run."""
+    best_path: Path | None
+    """Of ``best.pt`` when this checkpoint is the best so far and was written there as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded:
+    """Nothing more will happen in this run, or not before somebody resumes it."""
+
+    outcome: Literal["finished", "interrupted", "failed"]
+    message: str = ""
+    """One sentence on what interrupted it or went wrong."""
+    exit_code: int = 0
+    epochs_done: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Images seen, applied, dropped; updates attempted, applied, skipped."""
+    best_epoch: int = -1
+    """0-based; -1 when no epoch ended."""
+    best_metrics: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """What the run folder holds, by name: weights, tables, pictures."""
+    card: Mapping[str, Any] = field(default_factory=dict)
+    """The run card as in ``run_card.json``; empty when the run is not finished."""
+
+
+class Observer:
+    """Somebody who follows a run: records, console, loggers, callbacks of your own. Every event does nothing here.
+
+    Calls arrive in the training process of the first replica, in the order in which things happen. An observer
+    watches; nothing that it is told can be changed.
+    """
+
+    def on_run_start(self, event: RunStarted) -> None:
+        """Once, before the first window."""
+
+    def on_window_open(self, event: WindowOpened) -> None:
+        """Before the first micro-batch of an update; windows that the plan drops are not opened."""
+
+    def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None:
+        """After forward and backward pass of a micro-batch (0-based in the run); its window has so many."""
+
+    def on_update(self, record: UpdateRecord) -> None:
+        """After every attempted update, before one of the next two."""
+
+    def on_update_applied(self, record: UpdateRecord) -> None:
+        """The weights have moved."""
+
+    def on_update_refused(self, record: UpdateRecord) -> None:
+        """Loss or gradients were not finite: the weights are what they were."""
+
+    def on_epoch(self, record: EpochRecord) -> None:
+        """An epoch has ended and, when that was due, was evaluated."""
+
+    def on_checkpoint(self, event: CheckpointSaved) -> None:
+        """A checkpoint was written."""
+
+    def on_message(self, message: str) -> None:
+        """A sentence for people."""
+
+    def on_training_end(self) -> None:
+        """The last update is made; evaluation of the best weights and pictures follow."""
+
+    def on_run_end(self, event: RunEnded) -> None:
+        """Once, whether the run is finished, was interrupted or has failed."""

@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "yolo_accum.config": ("yolo_accum.config", "yolo_accum.errors"),
     **{f"yolo_accum.{layer}": (f"yolo_accum.{layer}", *SHARED) for layer in SIBLINGS},
     "yolo_accum.cli": ("yolo_accum",),
+    "yolo_accum.api": ("yolo_accum",),
 }
 """Package or module, and what of this project it may import."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,22 @@ from torch import nn
 
 from yolo_accum.cli.evaluation import SplitEvaluator, default_val_batch
 from yolo_accum.cli.failures import DONE, FAILED, exit_code
+from yolo_accum.cli.followers import open_followers
 from yolo_accum.cli.norms import estimate_statistics
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
+from yolo_accum.cli.page_records import (
+    METRICS_FILE,
+    PAGE_FILE,
+    PREDICTIONS_FILE,
+    PageRecords,
+    write_evaluation,
+)
 from yolo_accum.cli.plan_memory import measure_memory
 from yolo_accum.cli.problems import ProblemReporter
+from yolo_accum.cli.run_events import run_ended, run_started, switched_off
+from yolo_accum.cli.run_page import make_run_page
+from yolo_accum.cli.starting import RUN_CARD, Start, find_start
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training, images_digest
 from yolo_accum.cli.wiring import (
@@ -25,28 +36,23 @@ from yolo_accum.cli.wiring import (
     named_devices,
 )
 from yolo_accum.config.arguments import TrainArguments, parse_train
-from yolo_accum.config.load import from_mapping, to_mapping, to_yaml
+from yolo_accum.config.load import to_mapping, to_yaml
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer
 from yolo_accum.data.augment import Photometric
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
-from yolo_accum.engine.checkpoint import RUN_STATE, read_checkpoint, save_checkpoint
+from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
 from yolo_accum.engine.trainer import Trainer, TrainingResult
 from yolo_accum.errors import TrainingError, UserError
 from yolo_accum.metrics.evaluate import Evaluation
-from yolo_accum.metrics.predictions import write_predictions
 from yolo_accum.model.weights import load_weights, read_weights
 from yolo_accum.report.console import Console
+from yolo_accum.report.guarded import Guarded
 from yolo_accum.report.plots import plot_batches, plot_labels, plot_results, plot_val_predictions
 from yolo_accum.report.records import CsvRecords
 
-CHANGEABLE_ON_RESUME = frozenset(
-    {"batch", "memory", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
-    | {"data", "val_data", "images", "val_images", "save_minutes", "plots"}
-)
-"""How the work is cut and where the data lie; anything else would make it another run."""
 NUM_PICTURED_BATCHES = 2
 """Training batches that are drawn with their boxes."""
 FILES = {
@@ -55,25 +61,16 @@ FILES = {
     "config": "config.yaml",
     "updates": "updates.csv",
     "epochs": "epochs.csv",
-    "metrics": "metrics.json",
-    "predictions": "predictions.json",
-    "card": "run_card.json",
+    "metrics": METRICS_FILE,
+    "predictions": PREDICTIONS_FILE,
+    "card": RUN_CARD,
     "results": "results.png",
     "labels": "labels.png",
     "train_batch": "train_batch.png",
     "val_predictions": "val_predictions.png",
+    "report": PAGE_FILE,
 }
 """What a run folder holds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Start:
-    """A new run, or one to go on with."""
-
-    config: TrainConfig
-    folder: Path | None = None
-    """Of the run to go on with."""
-    checkpoint: Mapping[str, Any] | None = None
 
 
 def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
@@ -83,23 +80,42 @@ def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
     replica comes here, too; all but the first return the exit code alone.
     """
     arguments = parse_train(argv)
-    if replicas_in_environment().size == 1:
-        num_devices = len(named_devices(_start(arguments).config.run.device))
-        if num_devices > 1:
-            return launch_replicas(num_devices, ["train", *argv], failed=FAILED)
+    num_devices = num_replicas_to_launch(arguments)
+    if num_devices > 1:
+        return launch_replicas(num_devices, ["train", *argv], failed=FAILED)
+    return carry_out(arguments) or DONE
+
+
+def num_replicas_to_launch(arguments: TrainArguments) -> int:
+    """How many replicas this process has to start; 1 when it is to train itself."""
+    if replicas_in_environment().size > 1:
+        return 1
+    return len(named_devices(find_start(arguments).config.run.device))
+
+
+def carry_out(arguments: TrainArguments, callbacks: Sequence[Observer] = ()) -> Mapping[str, Any]:
+    """Train in this process, as the only replica or as the one that its environment describes.
+
+    Args:
+        callbacks: who else follows the run; the first replica tells them.
+    Returns:
+        the run folder, the best metrics, the counters and the files; nothing on all replicas but the first.
+    """
     with (
         join_replicas(exit_code) as replicas,
         Console(as_json=arguments.json, quiet=not replicas.is_first) as console,
     ):
-        result = _train(arguments, replicas, console)
-    return result if replicas.is_first else DONE
+        return _train(arguments, callbacks, replicas, console)
 
 
-def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> Mapping[str, Any]:
+def _train(
+    arguments: TrainArguments, callbacks: Sequence[Observer], replicas: Replicas, console: Console
+) -> Mapping[str, Any]:
     """What every replica does; the result is complete on the first one."""
     if arguments.recipe is not None:
         console.on_message(f"recipe {arguments.recipe}: its options apply where the command line says nothing")
-    start = replicas.decide(lambda: _start(arguments))
+    start = replicas.decide(lambda: find_start(arguments))
+    followers = open_followers(start.config.run, callbacks, console.on_message) if replicas.is_first else []
     splits = _open_data(start, replicas, console)
     start = replace(start, config=absolute_paths(start.config))
     if start.config.accumulation.batch == "auto":
@@ -116,7 +132,7 @@ def _train(arguments: TrainArguments, replicas: Replicas, console: Console) -> M
         console.on_message(str(training.summary))
     evaluator = _evaluator(training, splits, console)
     folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
-    run = _Run(training, evaluator, folder, start, console)
+    run = _Run(training, evaluator, folder, start, console, followers)
     return run.carry_out() if replicas.is_first else run.take_part()
 
 
@@ -138,37 +154,7 @@ def _with_batch(config: TrainConfig, index: DetectionIndex, replicas: Replicas, 
     return replace(config, accumulation=replace(config.accumulation, batch=batch))
 
 
-def _start(arguments: TrainArguments) -> _Start:
-    """What is asked for: a new run, or one to go on with."""
-    return _resumed(arguments) if arguments.resume is not None else _Start(config=arguments.config)
-
-
-def _resumed(arguments: TrainArguments) -> _Start:
-    """The run to go on with; what may be changed comes from the command line."""
-    folder = Path(str(arguments.resume))
-    if folder.suffix == ".pt":  # its checkpoint says just as clearly which run is meant
-        folder = folder.parent.parent
-    last = folder / "weights" / "last.pt"
-    if not folder.is_dir():
-        raise UserError(f"--resume {arguments.resume}: no such run folder")
-    refused = sorted(arguments.explicit - CHANGEABLE_ON_RESUME)
-    if refused:
-        allowed = ", ".join("--" + name.replace("_", "-") for name in sorted(CHANGEABLE_ON_RESUME))
-        raise UserError(
-            f"--{refused[0].replace('_', '-')} cannot be changed when a run is resumed, only {allowed}; "
-            f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
-        )
-    checkpoint = read_checkpoint(last, RUN_STATE)
-    if checkpoint["progress"].get("finished") and (folder / FILES["card"]).is_file():
-        raise UserError(
-            f"--resume {arguments.resume}: this run is finished after {checkpoint['progress']['epochs_done']} epochs; "
-            f"to train on, start a new run from its weights: yolo-accum train --weights {last} --epochs N ..."
-        )
-    config = from_mapping({**checkpoint["config"], **arguments.given}, str(last))
-    return _Start(config=config, folder=folder, checkpoint=checkpoint)
-
-
-def _open_data(start: _Start, replicas: Replicas, console: Console) -> DataSplits:
+def _open_data(start: Start, replicas: Replicas, console: Console) -> DataSplits:
     """Read the data set (drawing the embedded one if it is missing) and say what was found."""
     default = replicas.decide(lambda: embedded_data(console)) if start.config.data.data is None else None
     splits = open_data(start.config.data, default_data=default)
@@ -209,24 +195,37 @@ class _Run:
     """A run folder from its first file to its last."""
 
     def __init__(
-        self, training: Training, evaluator: SplitEvaluator | None, folder: Path, start: _Start, console: Console
+        self,
+        training: Training,
+        evaluator: SplitEvaluator | None,
+        folder: Path,
+        start: Start,
+        console: Console,
+        followers: Sequence[Observer],
     ) -> None:
         self.training = training
         self.evaluator = evaluator
         self.folder = folder
         self.checkpoint = start.checkpoint
         self.console = console
+        self.page = PageRecords(
+            training.index, evaluator.index if evaluator else None, training.config.data.imgsz, console.messages
+        )
+        keeper = Guarded("what report.html is made of", self.page, console.on_message, with_traceback=False)
+        self.followers = [keeper, *followers]
         self.replicas = training.loop.stepper.replicas
         self.plots = training.config.run.plots and self.replicas.is_first
 
     def carry_out(self) -> Mapping[str, Any]:
         """Head of the folder, training, final evaluation, pictures, run card."""
         records = CsvRecords(self.folder)
-        trainer = self._trainer([records, self.console])
+        observers = [records, self.console, *self.followers]
+        trainer = self._trainer(observers)
         if self.checkpoint is not None:  # before anything in the folder is written anew: it may be refused
             updates, epochs = trainer.state.clock.updates_attempted, trainer.progress.epochs_done
             records.truncate_after(updates=updates, epochs=epochs)
         (self.folder / "weights").mkdir(exist_ok=True)
+        self.console.messages.open(self.folder)
         (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
         rows = {"run folder": str(self.folder), **startup_rows(self.training)}
         self.console.startup_table(rows)
@@ -234,6 +233,28 @@ class _Run:
             self.console.on_message(f"notice: {notice}")
         if self.evaluator is None:
             self.console.on_message("notice: there is no validation split, so the last epoch counts as the best")
+        started = run_started(self.training, trainer, self.folder, rows)
+        for observer in observers:
+            observer.on_run_start(started)
+        try:
+            card = self._follow_through(trainer, rows)
+        except BaseException as error:
+            ended = run_ended(trainer, self._files(), error=error)
+            for observer in observers:
+                observer.on_run_end(ended)
+            if ended.outcome == "failed":
+                self._make_page()
+            raise
+        ended = run_ended(trainer, self._files(), card=card)
+        for observer in observers:
+            observer.on_run_end(ended)
+        self._make_page()
+        told = {name: card[name] for name in ("best", "counters", "epochs", "stopped_early", "peaks")}
+        files = {name: str(path) for name, path in self._files().items()}
+        return {"run": str(self.folder), **told, "switched_off": switched_off(self.followers), "files": files}
+
+    def _follow_through(self, trainer: Trainer, startup: Mapping[str, str]) -> Mapping[str, Any]:
+        """From the first window to the run card, which is returned."""
         if self.plots:
             plot_labels(self.training.index, self.folder / FILES["labels"], self.training.config.data.imgsz)
         result = self._train(trainer)
@@ -242,7 +263,23 @@ class _Run:
             self._write(evaluation, self.evaluator.index)
         if self.plots:
             plot_results(self.folder)
-        return self._close(rows, result, evaluation)
+        return self._close(startup, result, evaluation)
+
+    def _make_page(self) -> None:
+        """Write ``report.html``; a run that is over is not lost by a fault in its page."""
+        if self.plots:
+            try:
+                path = make_run_page(self.folder, tell=self.console.on_message)
+                self.console.on_message(f"report: {path}")
+            except Exception as error:
+                self.console.warn(
+                    f"warning: {PAGE_FILE} cannot be made ({type(error).__name__}: {error}); all else of the run "
+                    f"is there, and yolo-accum report {self.folder} tries again"
+                )
+
+    def _files(self) -> dict[str, Path]:
+        """What the run folder holds by now."""
+        return {name: self.folder / file for name, file in FILES.items() if (self.folder / file).exists()}
 
     def take_part(self) -> Mapping[str, Any]:
         """The work of a replica that writes nothing: training and its share of the evaluations."""
@@ -297,7 +334,8 @@ class _Run:
     def _validate(self, model: nn.Module, epoch: int) -> Mapping[str, float]:
         assert self.evaluator is not None
         with self.console.progress(f"evaluation {epoch + 1}", self.evaluator.num_images) as progress:
-            return self.evaluator(model, progress).metrics.defined()
+            self.page.evaluation = self.evaluator(model, progress)
+        return self.page.evaluation.metrics.defined()
 
     def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The same batches; the first are drawn, and pictures that could not be read are reported once each."""
@@ -308,6 +346,7 @@ class _Run:
                 pictured.append(batch)
                 if len(pictured) == num_pictured:
                     plot_batches(pictured, self.training.index.class_names, self.folder / FILES["train_batch"])
+                    self.page.keep_samples(pictured)
             yield batch
 
     def _evaluate_best(self) -> Evaluation | None:
@@ -335,8 +374,7 @@ class _Run:
 
     def _write(self, evaluation: Evaluation, index: DetectionIndex) -> None:
         """What the evaluation of the best weights found, for people and programs."""
-        write_predictions(self.folder / FILES["predictions"], index, evaluation.detections)
-        write_json(self.folder / FILES["metrics"], evaluation.metrics.to_json())
+        write_evaluation(self.folder, index, evaluation)
         if self.plots:
             picture = self.folder / FILES["val_predictions"]
             plot_val_predictions(index, evaluation.detections, picture, read_image=read_image)
@@ -344,28 +382,23 @@ class _Run:
     def _close(
         self, startup: Mapping[str, str], result: TrainingResult, evaluation: Evaluation | None
     ) -> Mapping[str, Any]:
-        """Metrics table, run card and the paths, for people and as a result."""
+        """Metrics table and run card, for people and as a file; returns the card."""
         metrics = evaluation.metrics if evaluation is not None else None
-        values = metrics.to_json() if metrics is not None else {}
-        counters = result.clock.as_dict()
         peaks = {"memory_mib": round(result.peak_memory_mib, 1), "images_per_s": round(result.images_per_s, 2)}
-        common = {
+        counters = result.clock.as_dict()
+        failed = switched_off(self.followers)
+        card = {
+            "settings": startup,
             "counters": counters,
             "epochs": result.epochs_done,
             "stopped_early": result.stopped_early,
             "peaks": peaks,
+            "best": {"epoch": result.best_epoch + 1, **(metrics.to_json() if metrics is not None else {})},
+            "switched_off": failed,
+            "train_s": round(result.train_s, 1),
+            "environment": environment(self.training.device),
         }
-        write_json(
-            self.folder / FILES["card"],
-            {
-                "settings": startup,
-                **common,
-                "best": {"epoch": result.best_epoch + 1, **values},
-                "train_s": round(result.train_s, 1),
-                "environment": environment(self.training.device),
-            },
-        )
-        files = {name: str(self.folder / file) for name, file in FILES.items() if (self.folder / file).exists()}
+        write_json(self.folder / FILES["card"], card)
         if metrics is not None:
             self.console.metrics_table(
                 metrics.values, [(item.name, item.num_boxes, item.ap, item.ap50) for item in metrics.per_class]
@@ -377,15 +410,11 @@ class _Run:
                 "epochs": f"{result.epochs_done}, the best is number {result.best_epoch + 1}",
                 "time": f"{result.train_s / 60:.1f} min, {peaks['images_per_s']} images/s in training",
                 "peak memory": f"{peaks['memory_mib']:.0f} MiB",
-                **{FILES[name]: path for name, path in files.items()},
+                **({"switched off": ", ".join(item["name"] for item in failed)} if failed else {}),
+                **{FILES[name]: str(path) for name, path in self._files().items()},
             }
         )
-        return {
-            "run": str(self.folder),
-            "best": {"epoch": result.best_epoch + 1, **values},
-            **common,
-            "files": files,
-        }
+        return card
 
 
 def _last_good(trainer: Trainer) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from yolo_accum.config.named_object import absolute_place
 from yolo_accum.config.paths import PACKAGE
 from yolo_accum.config.schema import DataConfig, ModelConfig, RunConfig, TrainConfig
 from yolo_accum.data.loader import default_workers
@@ -159,4 +160,9 @@ def absolute_paths(config: TrainConfig) -> TrainConfig:
         images=absolute(config.data.images),
         val_images=absolute(config.data.val_images),
     )
-    return replace(config, data=data, model=replace(config.model, weights=absolute(config.model.weights)))
+    return replace(
+        config,
+        data=data,
+        model=replace(config.model, weights=absolute(config.model.weights)),
+        run=replace(config.run, callbacks=tuple(map(absolute_place, config.run.callbacks))),
+    )

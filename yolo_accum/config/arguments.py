@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from yolo_accum.config.load import TRAIN_PARTS, OptionParser, build, build_train_config, read_recipe, train_parser
@@ -149,7 +150,21 @@ def parse_train(argv: Sequence[str]) -> TrainArguments:
     Raises:
         UserError: an option or recipe that does not exist, or a value that is not allowed.
     """
-    given = train_parser().read(argv)
+    return _train_arguments(train_parser().read(argv))
+
+
+def train_arguments(options: Mapping[str, object]) -> TrainArguments:
+    """The same from names and values, for programs; None means that an option is not given.
+
+    Raises:
+        UserError: an option or recipe that does not exist, or a value that is not allowed.
+    """
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    given = {name: value for name, value in plain.items() if value is not None}
+    return _train_arguments(train_parser().typed(given, "train"))
+
+
+def _train_arguments(given: dict[str, Any]) -> TrainArguments:
     recipe, resume = given.pop("recipe", None), given.pop("resume", None)
     json, debug = given.pop("json", False), given.pop("debug", False)
     if recipe is not None and resume is not None:

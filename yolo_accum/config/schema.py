@@ -12,6 +12,9 @@ from typing import Literal
 from yolo_accum.config.byte_size import byte_size
 from yolo_accum.errors import UserError
 
+LOGGERS = ("tensorboard", "wandb", "mlflow")
+"""What ``--log`` knows."""
+
 
 def _check(option: str, value: object, ok: bool, allowed: str) -> None:
     if not ok:
@@ -300,8 +303,14 @@ class RunConfig:
     """Name of the run folder; a number is added when it exists. Nothing is ever overwritten."""
     plots: bool = True
     """Draw the pictures of the run folder."""
+    log: tuple[str, ...] = ()
+    """Also record the run, in its folder, for tensorboard, wandb or mlflow, or several of them: tensorboard,mlflow."""
+    callbacks: tuple[str, ...] = ()
+    """Callbacks of your own, module:NAME or path/to/file.py:NAME each (docs/callbacks.md)."""
 
     def __post_init__(self) -> None:
+        for name in self.log:
+            _check("log", name, name in LOGGERS, f"some of {', '.join(LOGGERS)} are needed, separated by commas")
         _check_range(self, 0, 2**63 - 1, "seed")
         _check_at_least(self, 0, "patience", "save_minutes")
         _check_at_least(self, 1, "val_every")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from yolo_accum.contracts import Batch, Observer, UpdateRecord
+from yolo_accum.contracts import Batch, Observer, UpdateRecord, WindowOpened
 from yolo_accum.engine.clock import Clock
 from yolo_accum.engine.ema import EmaModel, ema_decay_at
 from yolo_accum.engine.groups import set_hyperparameters
@@ -74,7 +74,7 @@ class Loop:
         schedule: learning rate and momentum by images.
         ema: averaged weights, or None.
         ledger: counts the images.
-        observers: are told of every micro-batch.
+        observers: are told of every window and micro-batch.
         size_px: side of the network input, for a replica that has no image in a micro-batch.
         requests: what this replica asks for, read at every window's end.
     """
@@ -127,6 +127,18 @@ class Loop:
         start_s = time.perf_counter()
         values = self.schedule.at(state.clock.images_applied)
         set_hyperparameters(self.stepper.optimizer, values)
+        groups = self.stepper.optimizer.param_groups
+        opened = WindowOpened(
+            update=state.clock.updates_attempted + 1,
+            epoch=window.first.epoch,
+            first_micro_batch=window.first.index,
+            last_micro_batch=window.last.index,
+            num_images=window.num_images,
+            lr={group["name"]: group["lr"] for group in groups},
+            momentum=values.momentum,
+        )
+        for observer in self.observers:
+            observer.on_window_open(opened)
         provisional = next_provisional(state.denominator_per_image, window.num_images)
 
         totals, image_indices, epochs = self._accumulate(window, source, provisional)
@@ -141,7 +153,6 @@ class Loop:
         clock = state.clock.after_update(totals.images, update.applied)
         ema_decay = self._follow(clock) if update.applied else 0.0
 
-        groups = self.stepper.optimizer.param_groups
         record = UpdateRecord(
             update=clock.updates_attempted,
             epoch=window.last.epoch,

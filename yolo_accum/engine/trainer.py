@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from yolo_accum.contracts import Batch, EpochRecord, Observer
+from yolo_accum.contracts import Batch, CheckpointSaved, EpochRecord, Observer
 from yolo_accum.engine.checkpoint import (
     random_state,
     save_checkpoint,
@@ -155,9 +155,7 @@ class Trainer:
         """
         if self.progress.finished:  # by an earlier process; what comes after training may still be missing
             return self._result(train_s=0.0, images_per_s=0.0)
-        plan, start_s = self.loop.plan, time.perf_counter()
-        for observer in self.observers:
-            observer.on_run_start(plan.num_micro_batches, plan.epochs, plan.start_micro_batch)
+        start_s = time.perf_counter()
         images, window_s = 0, 0.0
         self._saved_s = time.perf_counter()
         with StopRequest() as stop:
@@ -182,7 +180,7 @@ class Trainer:
                         f"stopped after update {self.state.clock.updates_attempted}; the state is in {self.last_path}",
                     )
         for observer in self.observers:
-            observer.on_run_end()
+            observer.on_training_end()
         clock = self.state.clock
         if clock.updates_applied == 0:
             raise TrainingError(
@@ -217,6 +215,10 @@ class Trainer:
         if finished.record is not None:
             for observer in self.observers:
                 observer.on_update(finished.record)
+                if finished.record.applied:
+                    observer.on_update_applied(finished.record)
+                else:
+                    observer.on_update_refused(finished.record)
         if self.state.clock.skipped_in_a_row >= self.options.max_skipped:
             images = self.loop.stepper.replicas.gather(finished.image_indices)
             names = ", ".join(self.image_name(index) for index in images[:8])
@@ -297,11 +299,17 @@ class Trainer:
         self._saved_s = time.perf_counter()
         if not self.loop.stepper.replicas.is_first:
             return
-        if finished.finished_epochs and self.progress.best_epoch == finished.finished_epochs[-1].epoch:
+        is_best = bool(finished.finished_epochs) and self.progress.best_epoch == finished.finished_epochs[-1].epoch
+        if is_best:
             save_checkpoint(content, self.best_path)
         save_checkpoint(content, self.last_path)
+        saved = CheckpointSaved(
+            path=self.last_path,
+            micro_batches_done=finished.window.last.index + 1,
+            best_path=self.best_path if is_best else None,
+        )
         for observer in self.observers:
-            observer.on_checkpoint(self.last_path, finished.window.last.index + 1)
+            observer.on_checkpoint(saved)
 
     def content(self, finished: FinishedWindow) -> dict[str, Any]:
         """Everything that a resumed run needs, as plain numbers, text, lists, dicts and tensors.

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 
 import rich.console
@@ -25,7 +24,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from yolo_accum.contracts import METRIC_NAMES, EpochRecord, UpdateRecord
+from yolo_accum.contracts import METRIC_NAMES, EpochRecord, Observer, RunStarted, UpdateRecord
+from yolo_accum.report.messages import MessageLog
 
 PLAIN_LINE_EVERY_S = 30.0
 """Without a terminal, a running epoch says this often that it is alive."""
@@ -45,8 +45,8 @@ class _Terminal(rich.console.Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
-class Console:
-    """Follows a run and prints for people (an ``Observer``); on leaving the context the terminal is put in order.
+class Console(Observer):
+    """Follows a run and prints for people; on leaving the context the terminal is put in order.
 
     Args:
         as_json: standard output belongs to the result, so everything here goes to standard error.
@@ -64,6 +64,8 @@ class Console:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.terminal = terminal or _Terminal(stderr=as_json, quiet=quiet, force_terminal=False if quiet else None)
+        self.messages = MessageLog()
+        """What was told so far; kept in the run folder once there is one."""
         self._quiet = quiet
         if not self.terminal.is_terminal:
             self.terminal.width = PLAIN_WIDTH
@@ -89,16 +91,17 @@ class Console:
 
     # --- Observer ----------------------------------------------------------------------------------------------------
 
-    def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None:
-        """Micro-batches of the whole run, epochs of the whole run, and the micro-batch that comes first now."""
-        self._num_micro_batches, self._num_epochs = num_micro_batches, num_epochs
-        self._per_epoch = max(1, num_micro_batches // num_epochs)
-        self._first_micro_batch = start_micro_batch
+    def on_run_start(self, event: RunStarted) -> None:
+        """Put the bars up."""
+        self._num_micro_batches, self._num_epochs = event.num_micro_batches, event.num_epochs
+        self._per_epoch = max(1, event.num_micro_batches // event.num_epochs)
+        self._first_micro_batch = event.start_micro_batch
         self._start_s = self._last_line_s = self._clock()
         if self.terminal.is_terminal:
             self._bars = _bars(self.terminal)
             self._epoch_task = self._bars.add_task("epoch", total=self._per_epoch)
-            self._run_task = self._bars.add_task("run", total=num_micro_batches, completed=start_micro_batch)
+            total, done = event.num_micro_batches, event.start_micro_batch
+            self._run_task = self._bars.add_task("run", total=total, completed=done)
             self._live = self._display(lambda: rich.console.Group(self._bars, Text(self._state())))
             self._live.start()
 
@@ -135,21 +138,20 @@ class Console:
         self._print("  ".join(parts))
         self._last_line_s = self._clock()
 
-    def on_checkpoint(self, path: Path, micro_batches_done: int) -> None:
-        """Nothing: a checkpoint an epoch is no news."""
-
     def on_message(self, message: str) -> None:
         """One line, above the bars."""
+        self.messages(message)
         self._print(message)
 
     def warn(self, message: str) -> None:
         """One line, also from a console that is otherwise quiet."""
+        self.messages(message)
         if self._quiet:
             print(message, file=sys.stderr, flush=True)
         else:
             self._print(message)
 
-    def on_run_end(self) -> None:
+    def on_training_end(self) -> None:
         """Take the bars away."""
         self._close_live()
 

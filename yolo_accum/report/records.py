@@ -12,17 +12,15 @@ from typing import get_type_hints
 
 import numpy as np
 
-from yolo_accum.contracts import METRIC_NAMES, EpochRecord, UpdateRecord
-from yolo_accum.errors import UserError
+from yolo_accum.contracts import METRIC_NAMES, EpochRecord, Observer, UpdateRecord
+from yolo_accum.report.csv_rows import EPOCHS_FILE, UPDATES_FILE, damaged, read_rows
 
-UPDATES_FILE = "updates.csv"
-EPOCHS_FILE = "epochs.csv"
 _BY_NAME = ("loss_", "lr_", "weight_decay_")
 """Columns of which there are as many as a run has loss terms or parameter groups."""
 
 
-class CsvRecords:
-    """Writes ``updates.csv`` and ``epochs.csv`` into a run folder while the run goes on (an ``Observer``).
+class CsvRecords(Observer):
+    """Writes ``updates.csv`` and ``epochs.csv`` into a run folder while the run goes on.
 
     Numbers are written in full, so that reading a column gives back the very numbers that the engine had; flags as 0
     and 1; a number that does not exist (a metric in an epoch without validation) as an empty cell. Fields by name
@@ -57,12 +55,6 @@ class CsvRecords:
         for (table, *_), rows in zip(tables, kept, strict=True):
             table.replace(rows)
 
-    def on_run_start(self, num_micro_batches: int, num_epochs: int, start_micro_batch: int) -> None:
-        pass
-
-    def on_micro_batch(self, micro_batch: int, epoch: int, window_length: int) -> None:
-        pass
-
     def on_update(self, record: UpdateRecord) -> None:
         """Append a row to ``updates.csv``.
 
@@ -77,15 +69,6 @@ class CsvRecords:
         # Validation may be rarer than epochs: its columns exist from the first row on.
         metrics = {name: record.metrics.get(name) for name in METRIC_NAMES} | dict(record.metrics)
         self._epochs.append(_row(record) | {name: _cell(value) for name, value in metrics.items()})
-
-    def on_checkpoint(self, path: Path, micro_batches_done: int) -> None:
-        pass
-
-    def on_message(self, message: str) -> None:
-        pass
-
-    def on_run_end(self) -> None:
-        pass
 
 
 def read_updates(folder: Path) -> dict[str, np.ndarray]:
@@ -127,19 +110,19 @@ class _Table:
         """
         if not self._path.exists():
             return []
-        rows = _read_rows(self._path)
+        rows = read_rows(self._path)
         header = next(rows, [])
         missing = [name for name in needed if name not in header]
         if header and missing:
-            raise _damaged(self._path, 1, f"there is no column {missing[0]}")
+            raise damaged(self._path, 1, f"there is no column {missing[0]}")
         strange = [name for name in header if name not in needed and not name.startswith(_BY_NAME)]
         if strange:
-            raise _damaged(self._path, 1, f"{strange[0]!r:.40} is no column of this program")
+            raise damaged(self._path, 1, f"{strange[0]!r:.40} is no column of this program")
         kept = [header] if header else []
         for number, row in enumerate(rows, start=2):
             cell = row[header.index(column)]
             if not cell.isdecimal():
-                raise _damaged(self._path, number, f"{column} {cell!r:.40} is no whole number")
+                raise damaged(self._path, number, f"{column} {cell!r:.40} is no whole number")
             if int(cell) <= highest:
                 kept.append(row)
         return kept
@@ -154,7 +137,7 @@ class _Table:
 
     def _start(self, row: Mapping[str, str]) -> list[str]:
         """The header of the file; it is made from the first row where there is none."""
-        header = next(_read_rows(self._path), None) if self._path.exists() else None
+        header = next(read_rows(self._path), None) if self._path.exists() else None
         if header is None:
             header = list(row)
             self._path.write_text(_line(header), encoding="utf-8", newline="")
@@ -198,43 +181,6 @@ def _line(cells: Iterable[str]) -> str:
     return text.getvalue()
 
 
-def _read_rows(path: Path) -> Iterator[list[str]]:
-    """The header and the rows, all cells of which are numbers or empty.
-
-    A last line without its line end was cut short by a kill: it is left out.
-
-    Raises:
-        UserError: a line is something else (names it).
-    """
-    with path.open("rb") as file:
-        header: list[str] = []
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                row = next(csv.reader([line.decode("utf-8")]))
-            except (UnicodeDecodeError, csv.Error) as error:
-                raise _damaged(path, number, "this is no line of a CSV file") from error
-            header = header or row
-            if len(row) != len(header):
-                raise _damaged(path, number, f"{len(row)} cells, the header has {len(header)}")
-            odd = [cell for cell in row if number > 1 and not _is_number(cell)]
-            if odd:
-                raise _damaged(path, number, f"{odd[0]!r:.40} is no number")
-            yield row
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return not cell or float(cell) is not None
-    except ValueError:
-        return False
-
-
-def _damaged(path: Path, line: int, what: str) -> UserError:
-    return UserError(f"{path}, line {line}: {what}; a run goes on without this file when it is moved away")
-
-
 def _columns_of(record_class: type[UpdateRecord | EpochRecord]) -> list[str]:
     """Those columns that every record of a kind has: fields that are one number."""
     hints = get_type_hints(record_class)
@@ -244,7 +190,7 @@ def _columns_of(record_class: type[UpdateRecord | EpochRecord]) -> list[str]:
 def _read_columns(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         return {}
-    rows = _read_rows(path)
+    rows = read_rows(path)
     header = next(rows, [])
     cells = np.fromiter((float(cell) if cell else np.nan for row in rows for cell in row), dtype=np.float64)
     return dict(zip(header, cells.reshape(-1, len(header)).T, strict=True)) if cells.size else {}

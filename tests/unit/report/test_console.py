@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 import rich.console
 
-from yolo_accum.contracts import METRIC_NAMES, EpochRecord, UpdateRecord
+from yolo_accum.contracts import METRIC_NAMES, EpochRecord, RunStarted, UpdateRecord
 from yolo_accum.report.console import Console
 
 
@@ -25,6 +26,11 @@ def make_console(screen: Screen, *, terminal: bool, times_s: list[float] | None 
         terminal=rich.console.Console(file=screen, force_terminal=terminal, width=100, **keywords),
         clock=lambda: next(times, 0.0),
     )
+
+
+def started(start_micro_batch: int) -> RunStarted:
+    """Two epochs of 20 micro-batches."""
+    return RunStarted(folder=Path(), num_epochs=2, num_micro_batches=40, start_micro_batch=start_micro_batch)
 
 
 def update_record(**changes: object) -> UpdateRecord:
@@ -53,7 +59,7 @@ def test_without_a_terminal_a_running_epoch_gets_a_line_every_30_seconds() -> No
     # Asked at the start; then once a micro-batch, and where a line is due again for its time and the ETA.
     console = make_console(screen, terminal=False, times_s=[0.0, 10.0, 20.0, 40.0, 40.0, 40.0, 50.0])
 
-    console.on_run_start(40, 2, 0)
+    console.on_run_start(started(0))
     console.on_update(update_record())
     for micro_batch in range(4):
         console.on_micro_batch(micro_batch, 0, 8)
@@ -67,7 +73,7 @@ def test_the_eta_of_a_resumed_run_counts_only_what_was_done_now() -> None:
     screen = Screen()
     console = make_console(screen, terminal=False, times_s=[0.0, 40.0, 40.0, 40.0])
 
-    console.on_run_start(40, 2, 28)
+    console.on_run_start(started(28))
     console.on_micro_batch(29, 1, 1)
 
     assert "epoch 2/2  micro-batch 10/20  K 1  ETA 0:03:20" in screen.plain  # 2 in 40 s, 10 are left
@@ -76,7 +82,7 @@ def test_the_eta_of_a_resumed_run_counts_only_what_was_done_now() -> None:
 def test_an_epoch_leaves_one_line_with_loss_metrics_and_speed() -> None:
     screen = Screen()
     console = make_console(screen, terminal=False)
-    console.on_run_start(40, 2, 0)
+    console.on_run_start(started(0))
 
     console.on_epoch(epoch_record(metrics={"AP": 0.31234, "AP50": 0.6, "AR_1": 0.2}, is_best=True))
 
@@ -99,11 +105,11 @@ def test_on_a_terminal_bars_show_epoch_run_and_the_last_update_and_are_taken_awa
     screen = Screen()
     console = make_console(screen, terminal=True)
     with console:
-        console.on_run_start(40, 2, 0)
+        console.on_run_start(started(0))
         console.on_update(update_record())
         console.on_micro_batch(20, 1, 8)
         console.on_message("a message [with brackets]")
-        console.on_run_end()
+        console.on_training_end()
 
     shown = rich.console.Console(file=io.StringIO()).render_str(screen.getvalue(), markup=False).plain
     assert "epoch 2/2" in shown and "1/20" in shown and "21/40" in shown
@@ -117,7 +123,7 @@ def test_an_exception_puts_the_terminal_in_order() -> None:
     console = make_console(screen, terminal=True)
 
     with pytest.raises(RuntimeError), console:
-        console.on_run_start(40, 2, 0)
+        console.on_run_start(started(0))
         raise RuntimeError
 
     assert screen.getvalue().count("\x1b[?25h") == 1
@@ -128,7 +134,7 @@ def test_a_countable_task_gets_a_bar_on_a_terminal(running: bool) -> None:
     screen = Screen()
     with make_console(screen, terminal=True) as console:
         if running:
-            console.on_run_start(40, 2, 0)
+            console.on_run_start(started(0))
         with console.progress("validation", 100) as done:
             done(64)
             console.on_message("half way")  # a line above the bars has them drawn again
@@ -182,7 +188,7 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen()
     with make_console(screen, terminal=True) as console:
-        console.on_run_start(40, 2, 0)
+        console.on_run_start(started(0))
         console.on_micro_batch(5, 0, 8)
 
     assert "\x1b[3" not in screen.getvalue() and "\x1b[9" not in screen.getvalue()
