@@ -13,6 +13,7 @@ from yolo_accum.config.schema import EvalConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Detections
 from yolo_accum.data.dataset import EvalDataset
 from yolo_accum.data.loader import eval_loader
+from yolo_accum.data.rectangles import rectangular_batches
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.update import network_input
 from yolo_accum.metrics.evaluate import Detect, Evaluation, detect_all, measure
@@ -94,11 +95,14 @@ class SplitEvaluator:
         self._device = device
         self._channels_last = channels_last
         self._problems = ProblemReporter(warn)
+        rectangles = rectangular_batches(index, size_px, batch) if config.rect else None
         rows = share_of_batches(len(index), batch, self._replicas)
+        if rectangles is not None:
+            rows = rectangles.rows[rows].tolist()
         self.num_images = len(rows)
         """Images that this replica evaluates, for progress."""
         self._batches = eval_loader(
-            EvalDataset(index, size_px),
+            EvalDataset(index, size_px, rectangles),
             batch,
             workers=workers if len(index) >= WORTH_WORKERS_IMAGES else 0,
             pin_memory=device.type == "cuda",

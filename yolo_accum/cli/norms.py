@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from yolo_accum.config.schema import NormConfig, TrainConfig
-from yolo_accum.contracts import Batch, DetectionIndex, SampleKey
-from yolo_accum.data.dataset import PhotometricFn, TrainDataset
+from yolo_accum.contracts import Batch, SampleKey
+from yolo_accum.data.dataset import TrainDataset
 from yolo_accum.data.loader import train_loader
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.fidelity import gradient_cosine
@@ -37,12 +37,7 @@ def choose_norm(config: NormConfig, device: torch.device, replicas: Replicas) ->
     )
 
 
-def calibrate_detector(
-    model: nn.Module,
-    config: TrainConfig,
-    index: DetectionIndex,
-    photometric: PhotometricFn | None,
-) -> None:
+def calibrate_detector(model: nn.Module, config: TrainConfig, dataset: TrainDataset) -> None:
     """Carry out ``--calibrate-bn``, on images of the first epoch as the run will see them.
 
     Raises:
@@ -51,27 +46,19 @@ def calibrate_detector(
     num_images = config.norm.calibrate_bn
     if config.model.weights is None:
         raise UserError(f"--calibrate-bn {num_images}: there is nothing to calibrate without --weights")
-    calibrate(model, sample_images(model, config, index, photometric, num_images=num_images, epoch=0))
+    calibrate(model, sample_images(model, config, dataset, num_images=num_images, epoch=0))
 
 
-def estimate_statistics(
-    model: nn.Module,
-    config: TrainConfig,
-    index: DetectionIndex,
-    photometric: PhotometricFn | None,
-) -> None:
+def estimate_statistics(model: nn.Module, config: TrainConfig, dataset: TrainDataset) -> None:
     """Carry out ``--precise-bn``, on images of the last epoch as the run has seen them."""
-    images = sample_images(
-        model, config, index, photometric, num_images=config.norm.precise_bn, epoch=config.optim.epochs - 1
-    )
+    images = sample_images(model, config, dataset, num_images=config.norm.precise_bn, epoch=config.optim.epochs - 1)
     estimate_running_statistics(model, images)
 
 
 def sample_images(
     model: nn.Module,
     config: TrainConfig,
-    index: DetectionIndex,
-    photometric: PhotometricFn | None,
+    dataset: TrainDataset,
     *,
     num_images: int,
     epoch: int,
@@ -82,10 +69,7 @@ def sample_images(
         num_images: all of the epoch when it has not so many.
         epoch: 0-based.
     """
-    dataset = TrainDataset(
-        index, config.augment, seed=config.run.seed, num_epochs=config.optim.epochs, photometric=photometric
-    )
-    positions, batch = range(min(num_images, len(index))), config.accumulation.micro_batch
+    positions, batch = range(min(num_images, len(dataset))), config.accumulation.micro_batch
     keys = [
         [SampleKey(epoch, position, config.data.imgsz) for position in positions[start : start + batch]]
         for start in positions[::batch]

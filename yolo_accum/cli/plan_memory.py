@@ -15,6 +15,7 @@ from yolo_accum.cli.wiring import choose_device
 from yolo_accum.config.byte_size import byte_size, size_text
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import DetectionIndex, StringTable
+from yolo_accum.data.multi_scale import training_sizes_px
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.fidelity import WRN_TIME, gradient_cosine, recommended_norm
 from yolo_accum.engine.free_memory import free_memory_bytes
@@ -135,6 +136,8 @@ def measure_memory(
         UserError: the run cannot be built.
     """
     device = choose_device(config.run.device, place)
+    largest_px = training_sizes_px(config.data.imgsz, config.augment.multi_scale)[-1]
+    config = replace(config, data=replace(config.data, imgsz=largest_px))
     asked = config.accumulation.memory
     memory_bytes = free_memory_bytes(device) if asked in (None, "auto") else byte_size(str(asked), "--memory")
     if device.type == "cpu" and asked in (None, "auto"):

@@ -9,6 +9,8 @@ import torch
 from yolo_accum.cli.norms import norm_notices, norm_text
 from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
 from yolo_accum.cli.training import Training
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.data.multi_scale import training_sizes_px
 from yolo_accum.engine.plan import nominal_window_length, scaled_weight_decay
 from yolo_accum.model.norm_statistics import is_folded as folded
 
@@ -37,7 +39,7 @@ def startup_rows(training: Training) -> dict[str, str]:
         "micro-batch (m x D)": f"{plan.batch} images ({plan.batch // replicas} x {replicas} replicas)",
         "window (K)": f"{length} micro-batch{'es' * (length > 1)} an update{cut}",
         "images per update": f"{base.batch * base.window_length_nominal}, nominal batch {plan.nbs}",
-        "training images": f"{plan.num_images}, {plan.micro_batches_per_epoch} micro-batches an epoch",
+        "training images": f"{images_text(training)}, {plan.micro_batches_per_epoch} micro-batches an epoch",
         "updates": f"{plan.updates_per_epoch:g} an epoch after warm-up, {plan.num_updates} in all",
         "warm-up": f"{warmup_updates} updates ({plan.warmup_images} images), {ramp}"
         if plan.warmup_micro_batches
@@ -54,8 +56,25 @@ def startup_rows(training: Training) -> dict[str, str]:
         "precision": f"{precision.name} ({precision.reason})",
         "device": f"{several}{training.device}, {torch.get_num_threads()} threads, {training.workers} loader workers"
         f"{', channels_last' if training.channels_last else ''}",
-        "network input": f"{config.data.imgsz} px",
+        "network input": input_text(config),
     }
+
+
+def images_text(training: Training) -> str:
+    """How many images go through the network in an epoch, and how often each where that differs."""
+    order = training.dataset.order
+    if not order.is_balanced:
+        return f"{order.num_positions}"
+    return f"{order.num_positions} an epoch from {order.num_images} (--balance {training.config.data.balance:g})"
+
+
+def input_text(config: TrainConfig) -> str:
+    """The side of the network input, or the sides that it has in turn."""
+    sizes_px = training_sizes_px(config.data.imgsz, config.augment.multi_scale)
+    if len(sizes_px) == 1:
+        return f"{config.data.imgsz} px"
+    sides = f"{sizes_px[0]} to {sizes_px[-1]} px, one of {len(sizes_px)} sides a window"
+    return f"{sides}; {config.data.imgsz} px in validation"
 
 
 def startup_notices(training: Training) -> list[str]:

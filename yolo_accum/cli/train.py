@@ -29,6 +29,7 @@ from yolo_accum.cli.run_page import make_run_page
 from yolo_accum.cli.starting import RUN_CARD, Start, find_start
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training, images_digest
+from yolo_accum.cli.training_data import try_augmentations
 from yolo_accum.cli.wiring import (
     absolute_paths,
     environment,
@@ -39,7 +40,7 @@ from yolo_accum.config.arguments import TrainArguments, parse_train
 from yolo_accum.config.load import to_mapping, to_yaml
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer
-from yolo_accum.data.augment import Photometric
+from yolo_accum.data.dataset import AugmentationError
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
 from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
@@ -120,14 +121,13 @@ def _train(
     start = replace(start, config=absolute_paths(start.config))
     if start.config.accumulation.batch == "auto":
         start = replace(start, config=_with_batch(start.config, splits.train, replicas, console))
-    strength = start.config.augment.photometric
     training = build_training(
         start.config,
         splits.train,
         checkpoint=start.checkpoint,
-        photometric=Photometric(strength) if strength else None,
         replicas=replicas,
     )
+    replicas.decide(lambda: try_augmentations(training.dataset, start.config))
     if training.summary is not None:
         console.on_message(str(training.summary))
     evaluator = _evaluator(training, splits, console)
@@ -315,6 +315,8 @@ class _Run:
             )
         try:
             result = trainer.run(self._watched(self.training.batches()))
+        except AugmentationError as error:
+            raise TrainingError(f"{error}; {_last_good(trainer)}") from error
         except OSError as error:
             raise TrainingError(
                 f"{error.filename or self.folder}: {error.strerror or error}; {_last_good(trainer)}"
@@ -363,7 +365,7 @@ class _Run:
     def _estimate_statistics(self) -> None:
         """Measure the running statistics of the best weights anew, also in their file."""
         training, path = self.training, self.folder / FILES["best"]
-        estimate_statistics(training.model, training.config, training.index, training.photometric)
+        estimate_statistics(training.model, training.config, training.dataset)
         if self.replicas.is_first:
             content = read_checkpoint(path)
             save_checkpoint({**content, "model": training.model.state_dict()}, path)

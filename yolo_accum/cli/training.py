@@ -18,7 +18,7 @@ from yolo_accum.cli.training_data import micro_batch_keys, training_dataset
 from yolo_accum.cli.wiring import build_detector, choose_device, num_workers, use_threads
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch, DetectionIndex, Observer
-from yolo_accum.data.dataset import PhotometricFn
+from yolo_accum.data.dataset import TrainDataset
 from yolo_accum.data.loader import train_loader
 from yolo_accum.data.mosaic import first_closed_epoch
 from yolo_accum.engine.distributed import Replicas
@@ -58,7 +58,7 @@ class Training:
     lr0: float
     loop: Loop
     workers: int
-    photometric: PhotometricFn | None
+    dataset: TrainDataset
 
     def trainer(
         self,
@@ -97,10 +97,9 @@ class Training:
 
     def batches(self) -> Iterable[Batch]:
         """The micro-batches of the plan, loaded ahead."""
-        dataset = training_dataset(self.config, self.index, self.photometric)
         replicas = self.loop.stepper.replicas
-        keys = micro_batch_keys(self.plan, self.config.data.imgsz, replicas.rank, replicas.size)
-        loader = train_loader(dataset, keys, workers=self.workers, pin_memory=self.device.type == "cuda")
+        keys = micro_batch_keys(self.plan, self.config, replicas.rank, replicas.size)
+        loader = train_loader(self.dataset, keys, workers=self.workers, pin_memory=self.device.type == "cuda")
         return cast("Iterable[Batch]", loader)
 
 
@@ -114,7 +113,6 @@ def build_training(
     index: DetectionIndex,
     *,
     checkpoint: Mapping[str, Any] | None = None,
-    photometric: PhotometricFn | None = None,
     replicas: Replicas | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Training:
@@ -124,7 +122,6 @@ def build_training(
         config: resolved.
         index: the training split.
         checkpoint: of the run to go on with: decides model size, precision and where the plan starts.
-        photometric: extra changes of colour.
         replicas: this process's place among the replicas; alone by default.
         dtype: of weights and images; float64 in proofs.
     Raises:
@@ -135,9 +132,10 @@ def build_training(
     device = choose_device(config.run.device, replicas)
     use_threads(config.run.threads, replicas.local_size)
     optim = config.optim
+    dataset = training_dataset(config, index)
     plan = plan_of(
         config,
-        len(index),
+        len(dataset),
         start_epoch=checkpoint["next_epoch"] if checkpoint else 0,
         start_position=checkpoint["next_position"] if checkpoint else 0,
     )
@@ -153,7 +151,7 @@ def build_training(
     channels_last = config.run.channels_last is not False
     model.to(device, dtype).to(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
     if config.norm.calibrate_bn and checkpoint is None:
-        calibrate_detector(model, config, index, photometric)
+        calibrate_detector(model, config, dataset)
     frozen = freeze(model, config.model.freeze)
     recompute_activations(model, config.model.checkpoint_activations)
     l1_from_epoch = first_closed_epoch(optim.epochs, config.augment.close_mosaic)
@@ -206,7 +204,7 @@ def build_training(
         lr0=lr0,
         loop=loop,
         workers=num_workers(config.data, len(index), replicas.local_size),
-        photometric=photometric,
+        dataset=dataset,
     )
 
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
+from yolo_accum.cli.training_data import augmented
 from yolo_accum.cli.wiring import build_detector
 from yolo_accum.config.arguments import VerifyArguments
 from yolo_accum.contracts import Batch, DetectionIndex, Sample, SampleKey
-from yolo_accum.data.augment import Photometric
-from yolo_accum.data.dataset import TrainDataset
 from yolo_accum.data.loader import collate
 from yolo_accum.engine.free_memory import free_memory_bytes
 from yolo_accum.engine.gradients import (
@@ -80,14 +79,7 @@ class Check:
 
 def load_window(index: DetectionIndex, arguments: VerifyArguments) -> list[Sample]:
     """The first ``nbs`` training samples, from further epochs where one has not so many."""
-    strength = arguments.augment.photometric
-    dataset = TrainDataset(
-        index,
-        arguments.augment,
-        seed=arguments.run.seed,
-        num_epochs=arguments.accumulation.nbs,
-        photometric=Photometric(strength) if strength else None,
-    )
+    dataset = augmented(index, arguments.augment, seed=arguments.run.seed, num_epochs=arguments.accumulation.nbs)
     places = [divmod(number, len(index)) for number in range(arguments.accumulation.nbs)]
     return [dataset[SampleKey(epoch, position, arguments.data.imgsz)] for epoch, position in places]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from yolo_accum.config.named_object import absolute_place
+from yolo_accum.config.named_object import absolute_place
 from yolo_accum.config.paths import PACKAGE
 from yolo_accum.config.schema import DataConfig, ModelConfig, RunConfig, TrainConfig
 from yolo_accum.data.loader import default_workers
@@ -153,6 +154,8 @@ def absolute_paths(config: TrainConfig) -> TrainConfig:
     def absolute(path: str | None) -> str | None:
         return str(Path(path).absolute()) if path is not None else None
 
+    place = config.augment.augmentations
+    config = replace(config, augment=replace(config.augment, augmentations=absolute_place(place) if place else None))
     data = replace(
         config.data,
         data=absolute(config.data.data),

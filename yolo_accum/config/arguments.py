@@ -31,9 +31,9 @@ EMBEDDED_RECIPE = "embedded"
 """Applied when a training names neither data nor recipe."""
 
 EVAL_OPTIONS: dict[type, tuple[str, ...]] = {
-    DataConfig: ("data", "images", "imgsz", "workers"),
+    DataConfig: ("data", "images", "imgsz", "workers", "classes", "single_cls"),
     ModelConfig: ("model", "weights"),
-    EvalConfig: ("conf", "iou", "max_det", "evaluator", "val_batch"),
+    EvalConfig: ("conf", "iou", "max_det", "evaluator", "val_batch", "rect"),
     RunConfig: ("device", "channels_last", "threads", "project", "name", "plots"),
 }
 PREDICT_OPTIONS: dict[type, tuple[str, ...]] = {
@@ -56,7 +56,9 @@ VERIFY_OPTIONS: dict[type, tuple[str, ...]] = {
     DataConfig: ("data", "images", "imgsz"),
     ModelConfig: ("model", "weights", "freeze"),
     AccumulationConfig: ("nbs",),
-    AugmentConfig: tuple(option.name for option in declared_options(AugmentConfig) if option.name != "close_mosaic"),
+    AugmentConfig: tuple(
+        option.name for option in declared_options(AugmentConfig) if option.name not in ("close_mosaic", "multi_scale")
+    ),
     LossConfig: ("box_gain", "obj_gain", "cls_gain"),
     RunConfig: ("device", "channels_last", "threads", "seed", "project", "name", "plots"),
 }

@@ -184,8 +184,10 @@ class OptionParser:
             value = str(value)  # `device: 0` and `name: 2` are texts that YAML takes for numbers
         if value is False and "off" in option.choices:
             value = "off"  # YAML takes a bare `off` for false
-        if option.is_list and isinstance(value, str):
+        if option.is_list and isinstance(value, str | int):
             value = [value]
+        if option.is_list and isinstance(value, list):
+            value = [str(item) if isinstance(item, int) else item for item in value]  # `classes: [0, 2]`
         try:
             parsed = self._parser.parse_object({option.name: value}, defaults=False)
         except (argparse.ArgumentError, OverflowError) as error:

@@ -54,6 +54,16 @@ class DataConfig:
     """Side of the square network input in pixels, a multiple of 32."""
     workers: int | None = None
     """Loader processes of a replica; by default one for each of its cores, at most 8."""
+    classes: tuple[str, ...] = ()
+    """Train on these classes alone: their ids in the data set or their names, for example 0,2. Pictures of others stay,
+    as background."""
+    single_cls: bool = False
+    """Take all objects for one class, called object, with the id 0."""
+    fraction: float = 1.0
+    """Share of the training pictures that are used, drawn the same for every --seed; above 0, up to 1."""
+    balance: float = 0.0
+    """Show pictures of rare classes more often: a class on a share f of the pictures, below this value, comes up
+    sqrt(balance / f) times as often; 0 shows each picture once an epoch; 0 to 1."""
 
     def __post_init__(self) -> None:
         _check(
@@ -64,6 +74,8 @@ class DataConfig:
         )
         if self.workers is not None:
             _check_range(self, 0, 256, "workers")
+        _check("fraction", self.fraction, 0 < self.fraction <= 1, "a number above 0, up to 1, is needed")
+        _check_range(self, 0, 1, "balance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +106,27 @@ class AugmentConfig:
     """Brightness change, as a share."""
     photometric: float = 0.0
     """Probability of each of blur, noise, grey, local contrast and JPEG artefacts (albumentations)."""
+    cutout: float = 0.0
+    """Probability of hiding one to four rectangles of the picture in grey."""
+    copy_paste: float = 0.0
+    """Probability of pasting one to three objects of another picture."""
+    augmentations: str | None = None
+    """Augmentations of your own, applied last: a YAML file of albumentations, module:NAME or path/to/file.py:NAME
+    (docs/augmentation.md)."""
+    multi_scale: float = 0.0
+    """Draw the side of the network input anew for each window, in multiples of 32 from 1-multi_scale to 1+multi_scale
+    times --imgsz."""
     close_mosaic: int = 10
-    """Number of last epochs without mosaic and mixup; at most half of the epochs."""
+    """Number of last epochs without mosaic, mixup and copy-paste; at most half of the epochs."""
     min_visible: float = 0.1
     """A box is kept when at least this share of its area is left inside the picture."""
     min_box_px: float = 2.0
     """A box is kept when both sides, clipped, are at least this long in input pixels, or as long as unaugmented."""
 
     def __post_init__(self) -> None:
-        _check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "photometric", "hsv_s", "hsv_v", "min_visible")
+        _check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "hsv_s", "hsv_v", "min_visible")
+        _check_range(self, 0, 1, "photometric", "cutout", "copy_paste")
+        _check_range(self, 0, 0.9, "multi_scale")
         _check_range(self, 0, 0.5, "hsv_h")
         _check_range(self, 0, 0.99, "scale", "translate")
         _check_range(self, 0, 180, "degrees")
@@ -268,6 +292,9 @@ class EvalConfig:
     """Library that computes the COCO numbers; both give the same."""
     val_batch: int | None = None
     """Images of one evaluation batch; by default that of training, at most 32."""
+    rect: bool = False
+    """Put pictures of like shape into batches, whose inputs then need less grey than a square; faster on pictures that
+    are far from square, AP may change by a few thousandths."""
 
     def __post_init__(self) -> None:
         _check_range(self, 0, 1, "conf", "iou")

@@ -10,7 +10,9 @@ from torch.utils.data import Dataset
 from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import PAD_VALUE, DetectionIndex, Sample, SampleKey
 from yolo_accum.data.colour import jitter_hsv
+from yolo_accum.data.copy_paste import paste_objects
 from yolo_accum.data.geometry import draw_warp
+from yolo_accum.data.hiding import cut_out
 from yolo_accum.data.images import (
     ImageCache,
     UnreadableImageError,
@@ -21,16 +23,37 @@ from yolo_accum.data.images import (
     to_channels_first,
 )
 from yolo_accum.data.mosaic import NUM_TILES, Picture, Scene, blend, mosaic_closed, mosaic_scene, single_scene
-from yolo_accum.data.order import Stream, epoch_order, keyed_rng, recent_positions
+from yolo_accum.data.order import Stream, keyed_rng, recent_positions
+from yolo_accum.data.rectangles import RectangularBatches
+from yolo_accum.data.sampling import ImageOrder
+from yolo_accum.errors import UserError
 
 PhotometricFn = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 """[H, W, 3] uint8 RGB and a generator -> [H, W, 3] uint8; picklable."""
+
+SceneFn = Callable[[Scene, np.random.Generator], Scene]
+"""A square picture with its boxes and a generator -> the same of that size; picklable. What it cannot do is a
+UserError."""
 
 CLOSED_STRENGTH = 0.5
 """Share of rotation, shear, zoom and shift once mosaic has closed: the last epochs come nearer to whole pictures."""
 
 MIXUP_BETA = 8.0
 """Both parameters of the beta distribution of mixup's share: mean a half, standard deviation 0.12."""
+
+
+class AugmentationError(UserError):
+    """The user's own augmentations cannot be applied to a training picture.
+
+    Args:
+        picture: its file.
+        reason: the transform and what it did.
+    """
+
+    def __init__(self, picture: str, reason: str = "") -> None:
+        # A loader process hands over one text, its traceback; the sentence is in its last line.
+        sentence = f"--augmentations, picture {picture}: {reason}" if reason else picture.rstrip().splitlines()[-1]
+        super().__init__(sentence.removeprefix(f"{type(self).__module__}.{type(self).__name__}: "))
 
 
 class TrainDataset(Dataset[Sample]):
@@ -44,7 +67,9 @@ class TrainDataset(Dataset[Sample]):
         augment: strength of every augmentation.
         seed: of the run.
         num_epochs: of the run, to know when mosaic closes.
-        photometric: applied last, for example ``augment.Photometric``.
+        photometric: applied after the other changes of colour, for example ``augment.Photometric``.
+        augmentations: applied last, for example ``pipeline.UserAugmentations``.
+        order: which image stands at which place of an epoch; by default each once.
         cache_mib: memory for decoded pictures in every loader process.
     """
 
@@ -56,6 +81,8 @@ class TrainDataset(Dataset[Sample]):
         seed: int,
         num_epochs: int,
         photometric: PhotometricFn | None = None,
+        augmentations: SceneFn | None = None,
+        order: ImageOrder | None = None,
         cache_mib: float = 128,
     ) -> None:
         self.index = index
@@ -63,10 +90,12 @@ class TrainDataset(Dataset[Sample]):
         self._seed = seed
         self._num_epochs = num_epochs
         self._photometric = photometric
+        self._augmentations = augmentations
+        self.order = order or ImageOrder(seed, len(index))
         self._cache = ImageCache(cache_mib)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return self.order.num_positions
 
     def __getitem__(self, key: SampleKey) -> Sample:
         problems: list[str] = []
@@ -74,8 +103,9 @@ class TrainDataset(Dataset[Sample]):
         image = jitter_hsv(scene.image, self._rng(key, Stream.COLOUR), self._augment)
         if self._photometric is not None:
             image = self._photometric(image, self._rng(key, Stream.PHOTOMETRIC))
+        scene = self._finished(key, Scene(image, scene.boxes_xyxy_px, scene.labels))
         return Sample(
-            image=to_channels_first(image),
+            image=to_channels_first(scene.image),
             boxes_xyxy_px=scene.boxes_xyxy_px,
             labels=scene.labels,
             image_index=self._row(key.epoch, key.position),
@@ -87,24 +117,50 @@ class TrainDataset(Dataset[Sample]):
         return keyed_rng(self._seed, key.epoch, key.position, stream)
 
     def _row(self, epoch: int, position: int) -> int:
-        return int(epoch_order(self._seed, epoch, len(self.index))[position])
+        return int(self.order.rows(epoch)[position])
+
+    def _finished(self, key: SampleKey, scene: Scene) -> Scene:
+        """What is done to the picture as the network will see it: cutout, then what is the user's own."""
+        rng = self._rng(key, Stream.CUTOUT)
+        if self._augment.cutout and rng.random() < self._augment.cutout:
+            image, keep = cut_out(scene.image, scene.boxes_xyxy_px, self._augment.min_visible, rng)
+            scene = Scene(image, scene.boxes_xyxy_px[keep], scene.labels[keep])
+        if self._augmentations is None:
+            return scene
+        try:
+            return self._augmentations(scene, self._rng(key, Stream.AUGMENTATIONS))
+        except UserError as error:
+            raise AugmentationError(self.picture_path(key), str(error)) from error
+
+    def picture_path(self, key: SampleKey) -> str:
+        """File of the picture that a key stands for."""
+        return self.index.image_paths[self._row(key.epoch, key.position)]
 
     def _scene(self, key: SampleKey, problems: list[str]) -> Scene:
         rng = self._rng(key, Stream.GEOMETRY)
         wants_mosaic = rng.random() < self._augment.mosaic
         if mosaic_closed(key.epoch, self._num_epochs, self._augment.close_mosaic):
             return self._single(key, key.position, rng, problems, CLOSED_STRENGTH)
+        scene = self._open_scene(key, rng, wants_mosaic, problems)
+        rng = self._rng(key, Stream.COPY_PASTE)
+        if not self._augment.copy_paste or rng.random() >= self._augment.copy_paste:
+            return scene
+        [position] = recent_positions(rng, key.position, len(self), 1)
+        return paste_objects(scene, self._picture(key, position, problems), key.size_px, self._augment, rng)
+
+    def _open_scene(self, key: SampleKey, rng: np.random.Generator, wants_mosaic: bool, problems: list[str]) -> Scene:
+        """One picture or a mosaic, perhaps with a second one blended in."""
         if not wants_mosaic:
             return self._single(key, key.position, rng, problems)
         warp = draw_warp(rng, self._augment, key.size_px)
-        others = recent_positions(rng, key.position, len(self.index), NUM_TILES - 1)
+        others = recent_positions(rng, key.position, len(self), NUM_TILES - 1)
         pictures = [self._picture(key, position, problems) for position in (key.position, *others)]
         scene = mosaic_scene(pictures, warp, key.size_px, self._augment, rng)
         rng = self._rng(key, Stream.MIXUP)
         if rng.random() >= self._augment.mixup:
             return scene
         share = rng.beta(MIXUP_BETA, MIXUP_BETA)
-        [position] = recent_positions(rng, key.position, len(self.index), 1)
+        [position] = recent_positions(rng, key.position, len(self), 1)
         return blend(scene, self._single(key, position, rng, problems), share)
 
     def _single(
@@ -135,11 +191,13 @@ class EvalDataset(Dataset[Sample]):
 
     Args:
         size_px: side of the square network input.
+        rectangles: shapes of the network input, where they are not square.
     """
 
-    def __init__(self, index: DetectionIndex, size_px: int) -> None:
+    def __init__(self, index: DetectionIndex, size_px: int, rectangles: RectangularBatches | None = None) -> None:
         self.index = index
         self._size_px = size_px
+        self._shapes_px = rectangles.shapes_px if rectangles is not None else None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -156,7 +214,8 @@ class EvalDataset(Dataset[Sample]):
             image = np.full((height_px, width_px, 3), PAD_VALUE, dtype=np.uint8)
             boxes_xyxy_px, labels = boxes_xyxy_px[:0], labels[:0]
             problems = (str(error),)
-        canvas, geometry = letterbox(image, self._size_px)
+        shape_px = None if self._shapes_px is None else (int(self._shapes_px[row, 0]), int(self._shapes_px[row, 1]))
+        canvas, geometry = letterbox(image, self._size_px, shape_px)
         return Sample(
             image=to_channels_first(canvas),
             boxes_xyxy_px=(boxes_xyxy_px * geometry.scale).astype(np.float32),
