@@ -89,8 +89,8 @@ def try_augmentations(dataset: TrainDataset, config: TrainConfig) -> None:
         same = np.array_equal(first.image, again.image) and np.array_equal(first.boxes_xyxy_px, again.boxes_xyxy_px)
         if not same or not np.array_equal(first.labels, again.labels):
             raise UserError(
-                f"--augmentations, picture {dataset.picture_path(key)}: it comes out differently when it is made again; "
-                "every draw has to come from the generator that is passed in, or runs could not be repeated or resumed"
+                f"--augmentations, picture {dataset.picture_path(key)}: it comes out differently when it is made "
+                "again; every draw has to come from the generator that is passed in, or runs could not be repeated"
             )
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from yolo_accum.config.named_object import absolute_place
-from yolo_accum.config.named_object import absolute_place
 from yolo_accum.config.paths import PACKAGE
 from yolo_accum.config.schema import DataConfig, ModelConfig, RunConfig, TrainConfig
 from yolo_accum.data.loader import default_workers
