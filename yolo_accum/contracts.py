@@ -336,6 +336,8 @@ class EpochRecord:
     """Images that went through the network in this epoch."""
     distinct_images: int
     """Different rows of the training index among them."""
+    images_off_plan: int = 0
+    """Rows that were taken more or less often than the plan of the epoch says; only dropped windows leave any."""
     images_dropped: int
     updates_applied: int
     updates_skipped: int

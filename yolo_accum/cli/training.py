@@ -186,7 +186,7 @@ def build_training(
         plan=plan,
         schedule=schedule_of(optim, plan, lr0),
         ema=EmaSettings(model=EmaModel(model), decay=optim.ema_decay, tau=optim.ema_tau) if optim.ema_decay else None,
-        ledger=Ledger(len(index)),
+        ledger=Ledger(len(index), dataset.order.counts),
         observers=(),
         size_px=config.data.imgsz,
     )

@@ -50,6 +50,7 @@ class FinishedEpoch:
     epoch: int
     images: int
     distinct_images: int
+    images_off_plan: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +229,7 @@ class Loop:
             epoch=micro_batch.epoch,
             images=int(counts.sum()),
             distinct_images=int((counts > 0).sum()),
+            images_off_plan=self.ledger.num_off_plan(micro_batch.epoch),
         )
         counts.zero_()
         return [finished]

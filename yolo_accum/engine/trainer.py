@@ -270,6 +270,7 @@ class Trainer:
             epoch=epoch.epoch,
             images=epoch.images,
             distinct_images=epoch.distinct_images,
+            images_off_plan=epoch.images_off_plan,
             images_dropped=sums.images_dropped,
             updates_applied=sums.applied,
             updates_skipped=sums.skipped,
