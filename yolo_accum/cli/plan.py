@@ -17,6 +17,8 @@ from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
 from yolo_accum.cli.run_plan import plan_of, schedule_of
 from yolo_accum.config.arguments import PlanArguments, parse_plan
 from yolo_accum.config.byte_size import size_text
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.data.multi_scale import training_sizes_px, window_size_px
 from yolo_accum.engine.plan import (
     Plan,
     Span,
@@ -61,7 +63,9 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         "weight_decay_in_force": scaled_weight_decay(config.optim.weight_decay, plan.base.batch, plan.nbs),
         "windows_by_images": dict(sorted(Counter(span.num_images for span in spans if not span.dropped).items())),
         "course": _course(updates),
+        "sizes_px": list(training_sizes_px(config.data.imgsz, config.augment.multi_scale)),
         "windows": {
+            "size_px": _sizes_px(config, plan, spans),
             "first_micro_batch": [span.first for span in spans],
             "last_micro_batch": [span.last for span in spans],
             "images": [span.num_images for span in spans],
@@ -80,11 +84,30 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
 
 def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:
     """How many, where that is known from, and their index where there is one."""
+    balance = arguments.config.data.balance
     if arguments.plan.num_images is not None:
+        if balance:
+            raise UserError(f"--balance {balance:g}: how often an image comes up depends on its objects; give --data")
         return arguments.plan.num_images, "as given", None
     # Reading data loads torch, so that this module is imported for data only.
     opened = importlib.import_module("yolo_accum.cli.plan_data").training_index(arguments.config.data, arguments.json)
-    return len(opened), str(opened.source), opened
+    if not balance:
+        return len(opened), str(opened.source), opened
+    order = importlib.import_module("yolo_accum.data.sampling").image_order(opened, seed=0, balance=balance)
+    return order.num_positions, f"{opened.source}: {len(opened)}, repeated by --balance {balance:g}", opened
+
+
+def _sizes_px(config: TrainConfig, plan: Plan, spans: Sequence[Span]) -> list[int]:
+    """Side of the network input in each window; nothing where it is always the same."""
+    if not config.augment.multi_scale:
+        return []
+    before = np.cumsum([0, *(span.num_images for span in spans[:-1])])
+    return [
+        window_size_px(
+            config.data.imgsz, config.augment.multi_scale, seed=config.run.seed, epoch=epoch, position=position
+        )
+        for epoch, position in zip(*(part.tolist() for part in np.divmod(before, plan.num_images)), strict=True)
+    ]
 
 
 def _numbers(plan: Plan, replicas: int) -> dict[str, Any]:
@@ -182,6 +205,7 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
     length, replicas, decay = plan.window_length_nominal, result["replicas"], result["weight_decay_in_force"]
     grown = plan.base.window_length_nominal
     option = "--batch" if plan.base is plan else "--window-batch"
+    sizes = result["sizes_px"]
     nearest = " or ".join(str(value) for value in result["exact_batches"])
     rows = {
         "training images": f"{plan.num_images} ({source}), {plan.epochs} epochs",
@@ -202,6 +226,9 @@ def _print(arguments: PlanArguments, plan: Plan, result: Mapping[str, Any], span
             for images, count in sorted(result["windows_by_images"].items(), key=lambda item: -item[1])[:6]
         )
         + (", and others" if len(result["windows_by_images"]) > 6 else ""),
+        "network input": f"{sizes[0]} to {sizes[-1]} px, one of {len(sizes)} sides a window"
+        if len(sizes) > 1
+        else f"{sizes[0]} px",
         "optimizer": f"{result['optimizer']}, lr {result['lr0']:g} per nominal batch",
         "weight decay in force": f"{decay:g} over the whole run, for --weight-decay "
         f"{arguments.config.optim.weight_decay:g}",
