@@ -45,6 +45,7 @@ from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.images import read_image
 from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
+from yolo_accum.engine.gradient_files import GradientFiles
 from yolo_accum.engine.trainer import Trainer, TrainingResult
 from yolo_accum.errors import TrainingError, UserError
 from yolo_accum.metrics.evaluate import Evaluation
@@ -226,6 +227,7 @@ class _Run:
             records.truncate_after(updates=updates, epochs=epochs)
         (self.folder / "weights").mkdir(exist_ok=True)
         self.console.messages.open(self.folder)
+        self.training.loop.gradient_files = GradientFiles(self.folder, self.training.config.run.gradient_updates)
         (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
         rows = {"run folder": str(self.folder), **startup_rows(self.training)}
         self.console.startup_table(rows)

@@ -329,7 +329,9 @@ class RunConfig:
     name: str = "exp"
     """Name of the run folder; a number is added when it exists. Nothing is ever overwritten."""
     plots: bool = True
-    """Draw the pictures of the run folder."""
+    """Draw the pictures of the run folder, and make its page."""
+    save_gradients: str | None = None
+    """Numbers of updates, from 1 and separated by commas, whose gradient before clipping is kept in the run folder."""
     log: tuple[str, ...] = ()
     """Also record the run, in its folder, for tensorboard, wandb or mlflow, or several of them: tensorboard,mlflow."""
     callbacks: tuple[str, ...] = ()
@@ -338,6 +340,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name in self.log:
             _check("log", name, name in LOGGERS, f"some of {', '.join(LOGGERS)} are needed, separated by commas")
+        for number in (self.save_gradients or "1").split(","):
+            ok = number.strip().isdecimal() and int(number) > 0
+            _check("save_gradients", self.save_gradients, ok, "whole numbers of at least 1 are needed, with commas")
         _check_range(self, 0, 2**63 - 1, "seed")
         _check_at_least(self, 0, "patience", "save_minutes")
         _check_at_least(self, 1, "val_every")
@@ -349,6 +354,11 @@ class RunConfig:
         )
         is_path = bool(self.project.strip()) and "\0" not in self.project
         _check("project", repr(self.project), is_path, "the path of a folder is needed")
+
+    @property
+    def gradient_updates(self) -> tuple[int, ...]:
+        """The numbers in ``save_gradients``."""
+        return tuple(int(number) for number in self.save_gradients.split(",")) if self.save_gradients else ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from yolo_accum.contracts import Batch, Observer, UpdateRecord, WindowOpened
 from yolo_accum.engine.clock import Clock
 from yolo_accum.engine.ema import EmaModel, ema_decay_at
+from yolo_accum.engine.gradient_files import GradientFiles
 from yolo_accum.engine.groups import set_hyperparameters
 from yolo_accum.engine.ledger import Ledger
 from yolo_accum.engine.memory import peak_memory_mib
@@ -78,6 +79,8 @@ class Loop:
         observers: are told of every window and micro-batch.
         size_px: side of the network input, for a replica that has no image in a micro-batch.
         requests: what this replica asks for, read at every window's end.
+
+    ``gradient_files``, where set, keep the gradients of chosen updates.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Loop:
         self.observers = observers
         self.size_px = size_px
         self.requests = requests
+        self.gradient_files: GradientFiles | None = None
 
     def run(self, batches: Iterable[Batch], state: LoopState) -> Iterator[FinishedWindow]:
         """All windows from where the plan starts.
@@ -140,6 +144,7 @@ class Loop:
         )
         for observer in self.observers:
             observer.on_window_open(opened)
+        keep = self.gradient_files.keeper(state.clock.updates_attempted + 1) if self.gradient_files else None
         provisional = next_provisional(state.denominator_per_image, window.num_images)
 
         totals, image_indices, epochs = self._accumulate(window, source, provisional)
@@ -150,7 +155,7 @@ class Loop:
             denominator=totals.denominator,
             averaged_over=self.stepper.replicas.size,
         )
-        update = self.stepper.apply(factor, finite=totals.finite)
+        update = self.stepper.apply(factor, finite=totals.finite, keep=keep)
         clock = state.clock.after_update(totals.images, update.applied)
         ema_decay = self._follow(clock) if update.applied else 0.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -117,12 +118,16 @@ class Stepper:
             loss = self.scaler.scale(loss)
         loss.backward()
 
-    def apply(self, factor: float, *, finite: bool) -> AppliedUpdate:
+    def apply(
+        self, factor: float, *, finite: bool, keep: Callable[[dict[str, Tensor]], None] | None = None
+    ) -> AppliedUpdate:
         """Unscale, multiply by the factor, measure, clip and step - or refuse.
 
         Args:
             factor: see `yolo_accum.engine.totals.gradient_factor`.
             finite: whether all losses of the window were finite, on every replica.
+            keep: is given the gradient of the window by name of the parameter, before it is clipped; it may not
+                change it.
         Returns:
             what happened. A refused update leaves weights, optimizer state and running statistics as they were
             when the window was opened.
@@ -133,6 +138,8 @@ class Stepper:
             self.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self._parameters if parameter.grad is not None]
         torch._foreach_mul_(gradients, factor)
+        if keep is not None:
+            keep({name: item.grad for name, item in self.model.named_parameters() if item.grad is not None})
         norm = torch.nn.utils.get_total_norm(gradients)
         grad_norm = float(norm)
         applied = finite and grad_norm < float("inf")
