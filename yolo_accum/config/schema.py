@@ -329,7 +329,7 @@ class RunConfig:
     name: str = "exp"
     """Name of the run folder; a number is added when it exists. Nothing is ever overwritten."""
     plots: bool = True
-    """Draw the pictures of the run folder, and make its page."""
+    """Draw the pictures of the run folder."""
     save_gradients: str | None = None
     """Numbers of updates, from 1 and separated by commas, whose gradient before clipping is kept in the run folder."""
     log: tuple[str, ...] = ()
