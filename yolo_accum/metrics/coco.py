@@ -40,6 +40,8 @@ class ClassMetrics:
     """Objects in the validation set, crowd regions not counted."""
     ap: float | None
     ap50: float | None
+    ap_by_size: Mapping[str, float | None]
+    """AP of its ``small``, ``medium`` and ``large`` objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,7 @@ class CocoMetrics:
                     "boxes": item.num_boxes,
                     "AP": item.ap,
                     "AP50": item.ap50,
+                    **{f"AP_{size}": ap for size, ap in item.ap_by_size.items()},
                 }
                 for item in self.per_class
             ],
@@ -165,6 +168,10 @@ def coco_metrics(
                 num_boxes=int(boxes_per_class[label]),
                 ap=_mean_of_defined(tables.precision[:, :, label, 0, -1]),
                 ap50=_mean_of_defined(tables.precision[IOU_50, :, label, 0, -1]),
+                ap_by_size={
+                    size: _mean_of_defined(tables.precision[:, :, label, place, -1])
+                    for place, size in enumerate(AREAS[1:], start=1)
+                },
             )
             for label in range(index.num_classes)
         ),

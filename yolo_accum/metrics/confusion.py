@@ -46,7 +46,7 @@ def confusion_matrix(index: DetectionIndex, detections: Sequence[Detections], *,
         missed = ~is_crowd
         missed[paired_truth] = False
         np.add.at(matrix[:, background], labels[missed], 1)
-        false = ~(np.where(is_crowd, overlaps, 0.0) >= MIN_IOU).any(axis=1)
+        false = np.max(np.where(is_crowd, overlaps, 0.0), axis=1, initial=0) < MIN_IOU
         false[paired_found] = False
         np.add.at(matrix[background], found_labels[false], 1)
     return matrix

@@ -11,6 +11,7 @@ import numpy as np
 
 from yolo_accum.contracts import DetectionIndex, Detections
 from yolo_accum.errors import UserError
+from yolo_accum.metrics.whole_file import whole_file
 
 BOX_DECIMALS = 3
 """A thousandth of a pixel moves no AP visibly and halves the file. Scores are written in full: rounding them
@@ -25,15 +26,8 @@ def write_predictions(path: Path, index: DetectionIndex, detections: Sequence[De
     Raises:
         OSError: the file cannot be written (names it).
     """
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            _write_items(file, index, detections)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        # A full disk is noticed by write(), which does not know the name.
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with whole_file(path) as file:
+        _write_items(file, index, detections)
 
 
 def _write_items(file: TextIO, index: DetectionIndex, detections: Sequence[Detections]) -> None:

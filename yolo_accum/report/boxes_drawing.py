@@ -78,7 +78,7 @@ def draw_boxes(
             y,
             text,
             fontsize=text_pt,
-            color=_ink_on(colour),
+            color=ink_on(colour),
             ha=across,
             va=along,
             bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.8, "alpha": 0.9},
@@ -101,7 +101,7 @@ def _place_of_text(
     return x, (max(top, 0) if bottom - top > 3 * line_px else bottom), across, "top"
 
 
-def _ink_on(colour: str) -> str:
+def ink_on(colour: str) -> str:
     """Black or white, whichever reads better on the colour (relative luminance of sRGB, roughly)."""
     red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
     return "black" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "white"
