@@ -52,7 +52,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
             parsers[verb](words.split())
 
 
-@pytest.mark.parametrize("document", ["README.md", "data/README.md", "docs/accumulation.md", "docs/norms.md"])
+@pytest.mark.parametrize("document", ["README.md", "data/README.md", "docs/accumulation.md", "docs/augmentation.md", "docs/norms.md"])
 def test_links_and_folders_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
