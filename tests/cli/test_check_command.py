@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
-from small_sets import coco_content, write_coco, write_picture, write_yolo
+from small_sets import HEIGHT_PX, WIDTH_PX, coco_content, write_coco, write_picture, write_yolo
 
 from yolo_accum.cli.main import main
+from yolo_accum.data.check import pictures
 
 
-def check(
-    capsys: pytest.CaptureFixture[str], folder: Path, *words: str, project: Path | None = None
-) -> tuple[int, dict[str, Any]]:
+def check(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and result of a check with ``--json``."""
-    code = main(["check", *words, "--json", "--project", str(project or folder / "runs"), "--workers", "0"])
+    code = main(["check", "--workers", "0", *words, "--json", "--project", str(folder / "runs")])
     output = capsys.readouterr().out
     return code, json.loads(output)
 
@@ -26,15 +29,22 @@ def codes(result: dict[str, Any], *severities: str) -> list[str]:
     return [item["code"] for item in result["findings"] if not severities or item["severity"] in severities]
 
 
+def paint(data: Path) -> Path:
+    """Give every picture beside a description a content of its own; returns the description."""
+    for seed, path in enumerate(sorted(data.parent.rglob("*.png"))):
+        coarse = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        image = cv2.resize(coarse, (WIDTH_PX, HEIGHT_PX), interpolation=cv2.INTER_CUBIC)
+        path.write_bytes(cv2.imencode(".png", image)[1].tobytes())
+    return data
+
+
 @pytest.fixture
 def clean(tmp_path: Path) -> Path:
-    return write_yolo(
-        tmp_path / "data",
-        {
-            "train": {"a.png": "0 .5 .5 .5 .5\n1 .2 .2 .1 .1", "b.png": "1 .5 .5 .5 .5", "c.png": ""},
-            "val": {"d.png": "0 .5 .5 .2 .2", "e.png": "1 .5 .5 .2 .2"},
-        },
-    )
+    splits = {
+        "train": {"a.png": "0 .5 .5 .5 .5\n1 .2 .2 .1 .1", "b.png": "1 .5 .5 .5 .5", "c.png": ""},
+        "val": {"d.png": "0 .5 .5 .2 .2", "e.png": "1 .5 .5 .2 .2"},
+    }
+    return paint(write_yolo(tmp_path / "data", splits))
 
 
 def test_a_clean_set_gives_counts_of_every_split_and_exit_code_0(
@@ -171,3 +181,43 @@ def test_a_sample_spreads_over_the_splits(clean: Path, tmp_path: Path, capsys: p
     _, result = check(capsys, tmp_path, "--data", str(clean), "--sample", "3")
 
     assert result["pictures_decoded"] == 3
+
+
+def test_pictures_of_another_split_are_leaks_and_copies_with_other_boxes_are_told(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = clean.parent / "images"
+    (folder / "val" / "d.png").write_bytes((folder / "train" / "a.png").read_bytes())
+    (folder / "train" / "c.png").write_bytes((folder / "train" / "b.png").read_bytes())
+    image = cv2.imread(str(folder / "train" / "a.png"))
+    (folder / "val" / "e.png").write_bytes(cv2.imencode(".png", cv2.resize(image, (48, 36)))[1].tobytes())
+
+    code, result = check(capsys, tmp_path, "--data", str(clean), "--strict")
+
+    found = {item["code"]: item for item in result["findings"]}
+    assert code == 1
+    assert found["leaked-picture"]["places"] == [f"{folder}/val/d.png = train: {folder}/train/a.png"]
+    assert found["same-picture"]["places"] == [f"{folder}/train/c.png = train: {folder}/train/b.png"]
+    assert found["leaked-similar"]["count"] == 1 and "val/e.png alike by" in found["leaked-similar"]["message"]
+    assert {place.split(" other")[0] for place in found["other-boxes"]["places"]} <= {
+        f"{folder}/train/c.png",
+        f"{folder}/val/d.png",
+    }
+    assert len(result["duplicates"]["same"]) == 2 and len(result["duplicates"]["similar"]) == 1
+    assert Path(result["files"]["findings"]).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_worker_that_is_killed_is_told_and_ends_the_check(
+    clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "read_image", lambda path: os.kill(os.getpid(), signal.SIGKILL))
+
+    assert main(["check", "--data", str(clean), "--project", str(tmp_path / "runs"), "--workers", "1"]) == 3
+    assert "a process that decodes pictures was killed" in capsys.readouterr().err
+
+
+def test_workers_give_what_one_process_gives(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, alone = check(capsys, tmp_path, "--data", str(clean), "--no-plots")
+    _, shared = check(capsys, tmp_path, "--data", str(clean), "--no-plots", "--workers", "2")
+
+    assert {**alone, "run": "", "files": {}} == {**shared, "run": "", "files": {}}

@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from yolo_accum.cli.main import VERBS
-from yolo_accum.config.arguments import parse_plan, parse_predict, parse_train, parse_val, parse_verify
+from yolo_accum.config.arguments import (
+    parse_check,
+    parse_plan,
+    parse_predict,
+    parse_train,
+    parse_val,
+    parse_verify,
+)
 from yolo_accum.config.load import TRAIN_PARTS
 from yolo_accum.config.options import declared_options
 from yolo_accum.config.paths import cfg_folder
+from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.config.schema import OutputConfig, StartConfig
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.data_yaml import load_data_yaml
@@ -43,8 +51,12 @@ def test_the_commands_of_the_readme_are_understood() -> None:
         "verify": parse_verify,
         "val": parse_val,
         "predict": parse_predict,
+        "check": parse_check,
+        "preview": parse_preview,
     }
-    commands = re.findall(r"yolo-accum (train|plan|verify|val|predict) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme())
+    commands = re.findall(
+        r"yolo-accum (train|plan|verify|val|predict|check|preview) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme()
+    )
 
     assert {verb for verb, _ in commands} == set(parsers) <= set(VERBS)
     for verb, words in commands:
@@ -52,7 +64,9 @@ def test_the_commands_of_the_readme_are_understood() -> None:
             parsers[verb](words.split())
 
 
-@pytest.mark.parametrize("document", ["README.md", "data/README.md", "docs/accumulation.md", "docs/augmentation.md", "docs/norms.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "data/README.md", "docs/accumulation.md", "docs/augmentation.md", "docs/norms.md", "docs/check.md"]
+)
 def test_links_and_folders_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]

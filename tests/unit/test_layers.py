@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 
 SOLE_IMPORTERS = {
     "albumentations": {"yolo_accum.data.augment"},
+    "imagehash": {"yolo_accum.data.check.fingerprints"},
     "pycocotools": {"yolo_accum.metrics.coco"},
     "hotcoco": {"yolo_accum.metrics.coco"},
     "jsonargparse": {"yolo_accum.config.load"},

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from yolo_accum.cli.check_output import print_report
+from yolo_accum.cli.check_pictures import check_pictures
+from yolo_accum.cli.check_sheet import draw_findings
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
-from yolo_accum.cli.wiring import make_run_folder, num_workers
+from yolo_accum.cli.wiring import make_run_folder
 from yolo_accum.config.arguments import CheckArguments, parse_check
 from yolo_accum.contracts import DetectionIndex
-from yolo_accum.data import findings as found
-from yolo_accum.data.check.pictures import decode_pictures
+from yolo_accum.data.check.boxes import report_coinciding_boxes
 from yolo_accum.data.check.splits import compare_splits, read_splits
 from yolo_accum.data.findings import Finding, FindingLog
+from yolo_accum.data.formats.data_yaml import SPLITS
+from yolo_accum.report.check_advice import advice_for
 from yolo_accum.report.check_figures import split_figures
 from yolo_accum.report.console import Console
+from yolo_accum.report.plots import plot_labels
 
 SEVERITIES = ("error", "warning", "info")
 """In the order in which findings are told."""
@@ -32,49 +35,48 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     log = FindingLog()
     with Console(as_json=arguments.json) as console:
         default = embedded_data(console) if arguments.data.data is None else None
-        splits = read_splits(arguments.data, log, default_data=default)
+        with console.progress("reading splits", len(SPLITS)) as progress:
+            splits = read_splits(arguments.data, log, default_data=default, progress=progress)
         compare_splits(splits, log)
-        num_decoded = _decode(splits, arguments, log, console) if arguments.check.pictures else 0
-        result = _result(arguments, splits, log, num_decoded)
+        for index in splits.values():
+            report_coinciding_boxes(index, log)
+        pictures: dict[str, Any] = {"pictures_decoded": 0, "duplicates": None}
+        if arguments.check.pictures and splits:
+            pictures = check_pictures(splits, arguments, log, console)
+        result = {**_result(arguments, splits, log), **pictures}
         folder = make_run_folder(arguments.run)
         files = {"check": folder / "check.json"}
+        if arguments.run.plots:
+            files |= _draw(arguments, splits, log, folder)
         result = {**result, "run": folder, "files": files}
         write_json(files["check"], result)
         print_report(console, result)
     return result
 
 
-def _decode(splits: Mapping[str, DetectionIndex], arguments: CheckArguments, log: FindingLog, console: Console) -> int:
-    """Decode every picture, or a sample of them; returns how many."""
-    total = sum(map(len, splits.values()))
-    chosen = np.linspace(0, total - 1, min(arguments.check.sample or total, total)).round().astype(np.int64)
-    starts = np.cumsum([0, *map(len, splits.values())])
-    with console.progress("decoding pictures", len(chosen)) as progress:
-        for start, index in zip(starts, splits.values(), strict=False):
-            rows = chosen[(chosen >= start) & (chosen < start + len(index))] - start
-            done = int((chosen < start).sum())
-            picture_pass = decode_pictures(
-                [index.image_paths[int(row)] for row in rows],
-                index.widths_px[rows],
-                index.heights_px[rows],
-                workers=num_workers(arguments.data, len(rows)),
-                progress=lambda number, done=done: progress(done + number),  # type: ignore[misc]
-            )
-            problems = picture_pass.problems
-            log.add(found.UNDECODABLE_PICTURE, index.source, len(problems), problems.values())
-    return len(chosen)
+def _draw(
+    arguments: CheckArguments, splits: Mapping[str, DetectionIndex], log: FindingLog, folder: Path
+) -> dict[str, Path]:
+    """The contact sheet, and what the labels of each split look like."""
+    files = {}
+    sheet = draw_findings(_by_severity(log.findings), folder / "findings.png")
+    if sheet is not None:
+        files["findings"] = sheet
+    for split, index in splits.items():
+        if len(index):
+            files[f"labels_{split}"] = plot_labels(index, folder / f"labels_{split}.png", arguments.data.imgsz)
+    return files
 
 
-def _result(
-    arguments: CheckArguments, splits: Mapping[str, DetectionIndex], log: FindingLog, num_decoded: int
-) -> dict[str, Any]:
-    findings = sorted(log.findings, key=_rank)
+def _result(arguments: CheckArguments, splits: Mapping[str, DetectionIndex], log: FindingLog) -> dict[str, Any]:
+    findings = _by_severity(log.findings)
     counts = {severity: sum(item.kind.severity == severity for item in findings) for severity in SEVERITIES}
     code = DONE
     if counts["error"]:
         code = BAD_INPUT
     elif counts["warning"] and arguments.check.strict:
         code = CHECK_FAILED
+    figures = {split: split_figures(index, arguments.data.imgsz) for split, index in splits.items()}
     first = next(iter(splits.values()), None)
     data = arguments.data.data
     return {
@@ -86,11 +88,31 @@ def _result(
         "num_warnings": counts["warning"],
         "num_notes": counts["info"],
         "findings": [{**finding.as_dict(), "message": str(finding)} for finding in findings],
-        "pictures_decoded": num_decoded,
-        "splits": {split: split_figures(index, arguments.data.imgsz) for split, index in splits.items()},
+        "splits": figures,
+        "advice": [
+            advice.as_dict()
+            for advice in advice_for(
+                figures,
+                imgsz=arguments.data.imgsz,
+                max_det=arguments.eval.max_det,
+                batch=arguments.accumulation.batch,
+                nbs=arguments.accumulation.nbs,
+            )
+        ],
     }
 
 
-def _rank(finding: Finding) -> tuple[int, int]:
-    """Most severe first, then most frequent."""
-    return SEVERITIES.index(finding.kind.severity), -finding.count
+def _by_severity(findings: Sequence[Finding]) -> list[Finding]:
+    """Most severe first, then most frequent, all of one kind together."""
+    totals: Counter[str] = Counter()
+    for finding in findings:
+        totals[finding.kind.code] += finding.count
+    return sorted(
+        findings,
+        key=lambda finding: (
+            SEVERITIES.index(finding.kind.severity),
+            -totals[finding.kind.code],
+            finding.kind.code,
+            -finding.count,
+        ),
+    )

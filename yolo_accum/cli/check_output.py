@@ -16,6 +16,8 @@ def print_report(console: Console, result: Mapping[str, Any]) -> None:
     splits: Mapping[str, Mapping[str, Any]] = result["splits"]
     if splits:
         console.terminal.print(_split_table(splits, result["imgsz"]))
+    for advice in result["advice"]:
+        console.on_message(f"advice: {advice['text']}")
     console.on_message(
         f"findings: {result['num_errors']} errors, {result['num_warnings']} warnings, {result['num_notes']} notes; "
         f"{result['pictures_decoded']:,} pictures decoded"

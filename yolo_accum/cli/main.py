@@ -33,6 +33,7 @@ from yolo_accum.cli.failures import (
 from yolo_accum.cli.output import to_json
 from yolo_accum.config.arguments import parse_check, parse_plan, parse_predict, parse_train, parse_val, parse_verify
 from yolo_accum.config.options import closest
+from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.errors import UserError
 
 
@@ -59,6 +60,7 @@ def _parse_benchmark(words: Sequence[str]) -> Arguments:
 VERBS = {
     "train": Verb("train a detector; without options on the embedded data set", parse_train),
     "plan": Verb("show the updates of a run before it starts", parse_plan),
+    "preview": Verb("show training pictures as the network sees them, with their boxes", parse_preview),
     "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),

@@ -418,6 +418,24 @@ class PlanConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PreviewConfig:
+    """Which training pictures are shown."""
+
+    epoch: int = 0
+    """Epoch to show, from 0 on as in updates.csv."""
+    position: int | None = None
+    """Show one picture alone: its place in the order of the epoch, from 0 on."""
+    batches: int = 2
+    """Number of micro-batches that are shown, from the start of the epoch on."""
+
+    def __post_init__(self) -> None:
+        _check_at_least(self, 0, "epoch")
+        _check_range(self, 1, 1000, "batches")
+        if self.position is not None:
+            _check_at_least(self, 0, "position")
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckConfig:
     """How thoroughly a data set is looked at."""
 

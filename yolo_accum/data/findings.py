@@ -255,3 +255,11 @@ LEAKED_SIMILAR = _warning(
     "pictures that look nearly like one of another split",
     "kept, but what is measured on them will look too good",
 )
+COINCIDING_BOXES = _warning(
+    "coinciding-boxes",
+    "pairs of boxes of one class that nearly coincide (IoU 0.9)",
+    "both are used; one object, it seems",
+)
+TWO_CLASSES = _info(
+    "two-classes", "pairs of boxes of two classes that nearly coincide (IoU 0.9)", "both are used; one object, it seems"
+)

@@ -14,6 +14,7 @@ from yolo_accum.report import label_panels, style
 from yolo_accum.report.boxes_drawing import draw_boxes, show_picture
 from yolo_accum.report.curve_panels import RESULT_PANELS
 from yolo_accum.report.label_statistics import label_statistics
+from yolo_accum.report.picture_grid import GridPicture, plot_grid
 from yolo_accum.report.records import read_epochs, read_updates
 
 MAX_BATCH_PICTURES = 16
@@ -92,19 +93,17 @@ def plot_batches(batches: Sequence[Batch], class_names: Sequence[str], out: Path
         OSError: the file cannot be written (names it).
     """
     pictures = [(batch, place) for batch in batches for place in range(batch.num_images)][:MAX_BATCH_PICTURES]
-    columns = max(1, int(np.ceil(np.sqrt(len(pictures)))))
-    rows = max(1, -(-len(pictures) // columns))
-    figure = style.new_figure(4 * columns, 4.25 * rows, "Training pictures")
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for axes in panels.flat:
-        axes.set_axis_off()
-    for axes, (batch, place) in zip(panels.flat, pictures, strict=False):
-        own = (batch.sample_of_box == place).numpy(force=True)
-        show_picture(axes, batch.images[place].numpy(force=True).transpose(1, 2, 0))
-        boxes = batch.boxes_xyxy_px.numpy(force=True)[own]
-        draw_boxes(axes, boxes, batch.labels.numpy(force=True)[own], class_names)
-        axes.set_title(f"objects: {len(boxes)}", fontsize=style.SMALL_PT, color=style.FAINT, loc="left", pad=3)
-    return style.save_png(figure, out)
+    return plot_grid([_grid_picture(batch, place) for batch, place in pictures], class_names, "Training pictures", out)
+
+
+def _grid_picture(batch: Batch, place: int) -> GridPicture:
+    own = (batch.sample_of_box == place).numpy(force=True)
+    return GridPicture(
+        image=batch.images[place].numpy(force=True).transpose(1, 2, 0),
+        boxes_xyxy_px=batch.boxes_xyxy_px.numpy(force=True)[own],
+        labels=batch.labels.numpy(force=True)[own],
+        caption=f"objects: {own.sum()}",
+    )
 
 
 def plot_val_predictions(

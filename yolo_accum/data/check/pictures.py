@@ -10,10 +10,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import cv2
 import numpy as np
 
+from yolo_accum.data.check.fingerprints import Fingerprints
 from yolo_accum.data.images import UnreadableImageError, read_image, require_size
 from yolo_accum.errors import TrainingError
 
@@ -28,6 +30,8 @@ class PicturePass:
 
     problems: dict[int, str]
     """Number of the picture -> one sentence, for those that cannot be used."""
+    prints: Fingerprints
+    """Of all n; those of pictures with a problem say nothing."""
 
 
 def decode_pictures(
@@ -38,7 +42,7 @@ def decode_pictures(
     workers: int,
     progress: Callable[[int], None],
 ) -> PicturePass:
-    """Decodes pictures as a training would, and tells which cannot be.
+    """Decodes pictures as a training would, tells which cannot be, and takes the fingerprints of the others.
 
     Args:
         paths: n files.
@@ -60,29 +64,32 @@ def decode_pictures(
         for start in starts
     )
     problems: dict[int, str] = {}
+    prints = Fingerprints.empty(len(paths))
     done = 0
-    for start, sentences in _results(tasks, workers):
+    for start, sentences, some_prints in _results(tasks, workers):
         problems.update({start + place: text for place, text in enumerate(sentences) if text is not None})
+        prints.put(start, some_prints)
         done += len(sentences)
         progress(done)
-    return PicturePass(problems=dict(sorted(problems.items())))
+    return PicturePass(problems=dict(sorted(problems.items())), prints=prints)
 
 
 _Task = tuple[int, list[str], np.ndarray, np.ndarray]
-_Result = tuple[int, list[str | None]]
+_Result = tuple[int, list[str | None], Fingerprints]
 
 
 def _decode_some(task: _Task) -> _Result:
     start, paths, widths_px, heights_px = task
-    return start, [_problem(*picture) for picture in zip(paths, widths_px, heights_px, strict=True)]
-
-
-def _problem(path: str, width_px: int, height_px: int) -> str | None:
-    try:
-        require_size(path, read_image(path), int(width_px), int(height_px))
-    except UnreadableImageError as error:
-        return str(error)
-    return None
+    prints = Fingerprints.empty(len(paths))
+    sentences: list[str | None] = [None] * len(paths)
+    for row, (path, width_px, height_px) in enumerate(zip(paths, widths_px, heights_px, strict=True)):
+        try:
+            image = read_image(path)
+            require_size(path, image, int(width_px), int(height_px))
+            prints.put_picture(row, image, Path(path).read_bytes())
+        except (UnreadableImageError, OSError) as error:
+            sentences[row] = str(error)
+    return start, sentences, prints
 
 
 def _results(tasks: Iterator[_Task], workers: int) -> Iterator[_Result]:

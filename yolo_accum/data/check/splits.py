@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,13 @@ from yolo_accum.data.formats.data_yaml import SPLITS
 from yolo_accum.errors import UserError
 
 
-def read_splits(config: DataConfig, log: FindingLog, *, default_data: Path | None = None) -> dict[str, DetectionIndex]:
+def read_splits(
+    config: DataConfig,
+    log: FindingLog,
+    *,
+    default_data: Path | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, DetectionIndex]:
     """Reads training, validation and test split, those of them that the data set names.
 
     Labels are numbered as in the first one, as a training does it. A split that cannot be read is missing in the
@@ -25,13 +32,15 @@ def read_splits(config: DataConfig, log: FindingLog, *, default_data: Path | Non
         config: as for ``open_data``.
         log: takes all findings, errors too.
         default_data: data YAML to use without --data.
+        progress: is told how many splits, of those that there may be, are done.
     Raises:
         UserError: --data names no file that could be read.
     """
     splits: dict[str, DetectionIndex] = {}
     missing = no_training_split(config, default_data)  # raises for what is wrong with --data itself
-    source = Path(config.data) if config.data is not None or default_data is None else default_data
-    for split in SPLITS:
+    source = Path(config.data) if config.data is not None else default_data
+    assert source is not None
+    for number, split in enumerate(SPLITS, 1):
         try:
             read = split_reader(config, split, log, default_data=default_data)
             if read is None and split == "train":
@@ -42,6 +51,7 @@ def read_splits(config: DataConfig, log: FindingLog, *, default_data: Path | Non
                 splits[split] = read(log, reference=reference, is_training=split == "train")
         except UserError as error:
             _add_unusable(log, source, error)
+        progress(number)
     return splits
 
 
