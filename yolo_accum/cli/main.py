@@ -31,7 +31,15 @@ from yolo_accum.cli.failures import (
     exit_code,
 )
 from yolo_accum.cli.output import to_json
-from yolo_accum.config.arguments import parse_check, parse_plan, parse_predict, parse_train, parse_val, parse_verify
+from yolo_accum.config.arguments import (
+    parse_check,
+    parse_plan,
+    parse_predict,
+    parse_status,
+    parse_train,
+    parse_val,
+    parse_verify,
+)
 from yolo_accum.config.options import closest
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.errors import UserError
@@ -63,6 +71,7 @@ VERBS = {
     "preview": Verb("show training pictures as the network sees them, with their boxes", parse_preview),
     "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
+    "status": Verb("show where runs are: while they train, or afterwards", parse_status),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
     "benchmark": Verb("measure what the engine costs over a bare training loop", _parse_benchmark),

@@ -146,6 +146,16 @@ class VerifyArguments:
     debug: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class StatusArguments:
+    """What `status` was asked for."""
+
+    folders: tuple[str, ...]
+    """Run folders, and folders of these."""
+    json: bool
+    debug: bool
+
+
 def parse_train(argv: Sequence[str]) -> TrainArguments:
     """The options of a training run.
 
@@ -270,6 +280,18 @@ def parse_predict(argv: Sequence[str]) -> EvalArguments:
     return arguments
 
 
+def parse_status(argv: Sequence[str]) -> StatusArguments:
+    """The runs to look at; without any, those below ``runs``.
+
+    Raises:
+        UserError: an option that does not exist.
+    """
+    given = _status_parser().read(argv)
+    return StatusArguments(
+        folders=given.get("sources") or ("runs",), json=given.get("json", False), debug=given.get("debug", False)
+    )
+
+
 def _eval_arguments(given: dict[str, Any], defaults: Mapping[str, object]) -> EvalArguments:
     sources, json, debug = given.pop("sources", ()), given.pop("json", False), given.pop("debug", False)
     values = {**defaults, **given}
@@ -325,6 +347,17 @@ def _verify_parser() -> OptionParser:
         "Compare the gradients of micro-batches with those of the large batch, on your model, weights and data; "
         "without --data on the embedded data set.",
         {**groups, title(OutputConfig): declared_options(OutputConfig)},
+    )
+
+
+@functools.cache
+def _status_parser() -> OptionParser:
+    return OptionParser(
+        "status",
+        "Show where runs are, from their folders alone: while they train, or afterwards.",
+        {title(OutputConfig): declared_options(OutputConfig)},
+        sources="run folders and folders of runs; by default runs",
+        source="FOLDER",
     )
 
 

@@ -122,15 +122,23 @@ class OptionParser:
         verb: the word after ``yolo-accum``.
         summary: one sentence for the help text.
         groups: options by headline.
-        sources: help text for the pictures that stand without an option, where the verb takes any.
+        sources: help text for what stands without an option, where the verb takes any.
+        source: what one of these is called.
     """
 
-    def __init__(self, verb: str, summary: str, groups: Mapping[str, Sequence[Option]], sources: str = "") -> None:
+    def __init__(
+        self,
+        verb: str,
+        summary: str,
+        groups: Mapping[str, Sequence[Option]],
+        sources: str = "",
+        source: str = "PICTURE",
+    ) -> None:
         self._options = {option.flag: option for options in groups.values() for option in options}
         self._takes_sources = bool(sources)
         self._parser = ArgumentParser(
             prog=f"yolo-accum {verb}",
-            usage=f"yolo-accum {verb}{' PICTURE ...' if sources else ''} [--option value ...]",
+            usage=f"yolo-accum {verb}{f' {source} ...' if sources else ''} [--option value ...]",
             description=summary,
             epilog="Switches may be written --plots, --no-plots or --plots false.",
             formatter_class=_HelpFormatter,
@@ -138,7 +146,7 @@ class OptionParser:
             allow_abbrev=False,
         )
         if sources:
-            self._parser.add_argument("sources", nargs="*", type=str, metavar="PICTURE", help=sources)
+            self._parser.add_argument("sources", nargs="*", type=str, metavar=source, help=sources)
         for headline, options in groups.items():
             group = self._parser.add_argument_group(headline)
             for option in options:
