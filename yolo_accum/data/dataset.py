@@ -21,6 +21,7 @@ from yolo_accum.data.images import (
     read_working_image,
     require_size,
     to_channels_first,
+    to_channels_last,
 )
 from yolo_accum.data.mosaic import NUM_TILES, Picture, Scene, blend, mosaic_closed, mosaic_scene, single_scene
 from yolo_accum.data.order import Stream, keyed_rng, recent_positions
@@ -98,14 +99,27 @@ class TrainDataset(Dataset[Sample]):
         return self.order.num_positions
 
     def __getitem__(self, key: SampleKey) -> Sample:
+        return self.sample(key)
+
+    def shape_px(self, key: SampleKey) -> tuple[int, int]:
+        """Height and width of the network input."""
+        return key.size_px, key.size_px
+
+    def sample(self, key: SampleKey, out: np.ndarray | None = None) -> Sample:
+        """The sample of a key.
+
+        Args:
+            out: [3, H, W] uint8, takes the picture; new memory by default.
+        """
         problems: list[str] = []
         scene = self._scene(key, problems)
-        image = jitter_hsv(scene.image, self._rng(key, Stream.COLOUR), self._augment)
-        if self._photometric is not None:
-            image = self._photometric(image, self._rng(key, Stream.PHOTOMETRIC))
-        scene = self._finished(key, Scene(image, scene.boxes_xyxy_px, scene.labels))
+        image = to_channels_first(scene.image, out)
+        jitter_hsv(image, self._rng(key, Stream.COLOUR), self._augment)
+        if self._photometric is not None or self._augment.cutout or self._augmentations is not None:
+            scene = self._finished(key, Scene(to_channels_last(image), scene.boxes_xyxy_px, scene.labels))
+            to_channels_first(scene.image, image)
         return Sample(
-            image=to_channels_first(scene.image),
+            image=image,
             boxes_xyxy_px=scene.boxes_xyxy_px,
             labels=scene.labels,
             image_index=self._row(key.epoch, key.position),
@@ -120,11 +134,15 @@ class TrainDataset(Dataset[Sample]):
         return int(self.order.rows(epoch)[position])
 
     def _finished(self, key: SampleKey, scene: Scene) -> Scene:
-        """What is done to the picture as the network will see it: cutout, then what is the user's own."""
-        rng = self._rng(key, Stream.CUTOUT)
-        if self._augment.cutout and rng.random() < self._augment.cutout:
-            image, keep = cut_out(scene.image, scene.boxes_xyxy_px, self._augment.min_visible, rng)
-            scene = Scene(image, scene.boxes_xyxy_px[keep], scene.labels[keep])
+        """What is done to the picture as the network will see it: photometric, cutout, then what is the user's own."""
+        if self._photometric is not None:
+            image = self._photometric(scene.image, self._rng(key, Stream.PHOTOMETRIC))
+            scene = Scene(image, scene.boxes_xyxy_px, scene.labels)
+        if self._augment.cutout:
+            rng = self._rng(key, Stream.CUTOUT)
+            if rng.random() < self._augment.cutout:
+                image, keep = cut_out(scene.image, scene.boxes_xyxy_px, self._augment.min_visible, rng)
+                scene = Scene(image, scene.boxes_xyxy_px[keep], scene.labels[keep])
         if self._augmentations is None:
             return scene
         try:
@@ -142,8 +160,10 @@ class TrainDataset(Dataset[Sample]):
         if mosaic_closed(key.epoch, self._num_epochs, self._augment.close_mosaic):
             return self._single(key, key.position, rng, problems, CLOSED_STRENGTH)
         scene = self._open_scene(key, rng, wants_mosaic, problems)
+        if not self._augment.copy_paste:
+            return scene
         rng = self._rng(key, Stream.COPY_PASTE)
-        if not self._augment.copy_paste or rng.random() >= self._augment.copy_paste:
+        if rng.random() >= self._augment.copy_paste:
             return scene
         [position] = recent_positions(rng, key.position, len(self), 1)
         return paste_objects(scene, self._picture(key, position, problems), key.size_px, self._augment, rng)
@@ -156,6 +176,8 @@ class TrainDataset(Dataset[Sample]):
         others = recent_positions(rng, key.position, len(self), NUM_TILES - 1)
         pictures = [self._picture(key, position, problems) for position in (key.position, *others)]
         scene = mosaic_scene(pictures, warp, key.size_px, self._augment, rng)
+        if not self._augment.mixup:
+            return scene
         rng = self._rng(key, Stream.MIXUP)
         if rng.random() >= self._augment.mixup:
             return scene
@@ -203,6 +225,16 @@ class EvalDataset(Dataset[Sample]):
         return len(self.index)
 
     def __getitem__(self, row: int) -> Sample:
+        return self.sample(row)
+
+    def shape_px(self, row: int) -> tuple[int, int]:
+        """Height and width of the network input."""
+        if self._shapes_px is None:
+            return self._size_px, self._size_px
+        return int(self._shapes_px[row, 0]), int(self._shapes_px[row, 1])
+
+    def sample(self, row: int, out: np.ndarray | None = None) -> Sample:
+        """The sample of a row of the index; ``out``, [3, H, W] uint8, takes the picture, new memory by default."""
         path = self.index.image_paths[row]
         width_px, height_px = int(self.index.widths_px[row]), int(self.index.heights_px[row])
         boxes_xyxy_px, labels = _training_boxes(self.index, row)
@@ -214,10 +246,9 @@ class EvalDataset(Dataset[Sample]):
             image = np.full((height_px, width_px, 3), PAD_VALUE, dtype=np.uint8)
             boxes_xyxy_px, labels = boxes_xyxy_px[:0], labels[:0]
             problems = (str(error),)
-        shape_px = None if self._shapes_px is None else (int(self._shapes_px[row, 0]), int(self._shapes_px[row, 1]))
-        canvas, geometry = letterbox(image, self._size_px, shape_px)
+        canvas, geometry = letterbox(image, self._size_px, self.shape_px(row))
         return Sample(
-            image=to_channels_first(canvas),
+            image=to_channels_first(canvas, out),
             boxes_xyxy_px=(boxes_xyxy_px * geometry.scale).astype(np.float32),
             labels=labels.astype(np.int64),
             image_index=row,

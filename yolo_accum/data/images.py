@@ -120,11 +120,21 @@ def letterbox(image: np.ndarray, size_px: int, shape_px: tuple[int, int] | None 
     return canvas, Letterbox(scale=scale, pad_left_px=0, pad_top_px=0, width_px=width_px, height_px=height_px)
 
 
-def to_channels_first(image: np.ndarray) -> np.ndarray:
-    """[H, W, 3] uint8 -> [3, H, W] uint8, contiguous (OpenCV's split takes a sixth of numpy's transpose and copy)."""
-    planes = np.empty((3, *image.shape[:2]), dtype=np.uint8)
+def to_channels_first(image: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """[H, W, 3] uint8 -> [3, H, W] uint8 (OpenCV's split takes a sixth of numpy's transpose and copy).
+
+    Args:
+        image: the picture.
+        out: takes the result; new memory, contiguous, by default.
+    """
+    planes = np.empty((3, *image.shape[:2]), dtype=np.uint8) if out is None else out
     cv2.split(image, list(planes))
     return planes
+
+
+def to_channels_last(planes: np.ndarray) -> np.ndarray:
+    """[3, H, W] uint8 -> [H, W, 3] uint8, contiguous."""
+    return cv2.merge(list(planes))
 
 
 class ImageCache:

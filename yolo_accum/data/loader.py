@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import cv2
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from yolo_accum.contracts import Batch, Sample, SampleKey
 from yolo_accum.data.dataset import EvalDataset, TrainDataset
@@ -42,6 +43,11 @@ def collate(samples: Sequence[Sample]) -> Batch:
     images = torch.empty((len(samples), *samples[0].image.shape), dtype=torch.uint8)
     for target, sample in zip(images.numpy(), samples, strict=True):
         target[...] = sample.image
+    return _batch(samples, images)
+
+
+def _batch(samples: Sequence[Sample], images: Tensor) -> Batch:
+    """The batch of samples whose images are in ``images``."""
     counts = [len(sample.labels) for sample in samples]
     return Batch(
         images=images,
@@ -55,6 +61,30 @@ def collate(samples: Sequence[Sample]) -> Batch:
     )
 
 
+class _Batches(Dataset[Batch]):
+    """Makes whole batches, every sample straight in the memory in which the batch leaves this process."""
+
+    def __init__(self, dataset: TrainDataset | EvalDataset) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitems__(self, keys: Sequence[Any]) -> Batch:
+        shape = (len(keys), 3, *self._dataset.shape_px(keys[0]))
+        if get_worker_info() is None:
+            images = torch.empty(shape, dtype=torch.uint8)
+        else:
+            memory = torch.UntypedStorage._new_shared(math.prod(shape), device="cpu")
+            images = torch.empty(0, dtype=torch.uint8).set_(memory, 0, (math.prod(shape),), (1,)).view(shape)
+        targets = images.numpy()
+        return _batch([self._dataset.sample(key, out=out) for key, out in zip(keys, targets, strict=True)], images)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
 def train_loader(
     dataset: TrainDataset,
     micro_batches: Iterable[Sequence[SampleKey]],
@@ -62,7 +92,7 @@ def train_loader(
     workers: int,
     pin_memory: bool,
     start_method: str | None = None,
-) -> DataLoader[Sample]:
+) -> DataLoader[Batch]:
     """The batches of the given keys, one for each micro-batch, in order; iterate once.
 
     Workers are started once and load ahead across epochs, so ``micro_batches`` should cover the rest of the run. It
@@ -86,7 +116,7 @@ def eval_loader(
     pin_memory: bool,
     indices: Sequence[int] | None = None,
     start_method: str | None = None,
-) -> DataLoader[Sample]:
+) -> DataLoader[Batch]:
     """The pictures in batches, in order, for as many passes as wanted; workers stay from one pass to the next.
 
     Args:
@@ -107,14 +137,14 @@ def _loader(
     pin_memory: bool,
     start_method: str | None,
     stay: bool,
-) -> DataLoader[Sample]:
+) -> DataLoader[Batch]:
     # OpenCV's own threads would compete with torch's, and must not be running when workers are forked.
     cv2.setNumThreads(0)
     return DataLoader(
-        dataset,
+        _Batches(dataset),
         batch_sampler=batches,  # type: ignore[arg-type]
         num_workers=workers,
-        collate_fn=collate,
+        collate_fn=_as_it_is,
         pin_memory=pin_memory,
         worker_init_fn=_start_worker,
         prefetch_factor=PREFETCH_BATCHES if workers else None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import PAD_VALUE
-from yolo_accum.data.geometry import Warp, paste, transform_boxes, visible_boxes
+from yolo_accum.data.geometry import Warp, mirror, mirror_boxes, paste, transform_boxes, visible_boxes
 
 NUM_TILES = 4
 
@@ -81,18 +81,18 @@ def mosaic_scene(
     corner_px = warp.linear @ rng.uniform(-size_px / 2, size_px / 2, size=2) + size_px / 2 + warp.shift_px
     scales = [size_px / picture.size_px.max() for picture in pictures]
     affines = [
-        warp.place(scale, tile * scale * picture.size_px, corner_px, size_px)
+        warp.place(scale, tile * scale * picture.size_px, corner_px)
         for scale, tile, picture in zip(scales, _TILE_CORNERS, pictures, strict=True)
     ]
-    return _draw(pictures, affines, size_px, config)
+    return _draw(pictures, affines, warp, size_px, config)
 
 
 def single_scene(picture: Picture, warp: Warp, size_px: int, config: AugmentConfig) -> Scene:
     """One picture, letterboxed at the top left as in evaluation and warped about its own centre."""
     scale = size_px / picture.size_px.max()
     centre_px = scale * picture.size_px / 2
-    affine = warp.place(scale, -centre_px, centre_px + warp.shift_px, size_px)
-    return _draw([picture], [affine], size_px, config)
+    affine = warp.place(scale, -centre_px, centre_px + warp.shift_px)
+    return _draw([picture], [affine], warp, size_px, config)
 
 
 def blend(scene: Scene, other: Scene, share: float) -> Scene:
@@ -107,23 +107,26 @@ def blend(scene: Scene, other: Scene, share: float) -> Scene:
     )
 
 
-def _draw(pictures: Sequence[Picture], affines: Sequence[np.ndarray], size_px: int, config: AugmentConfig) -> Scene:
-    """Draw every picture by its map from original to output pixels."""
+def _draw(
+    pictures: Sequence[Picture], affines: Sequence[np.ndarray], warp: Warp, size_px: int, config: AugmentConfig
+) -> Scene:
+    """Draw every picture by its map from original to output pixels, then flip the whole."""
     canvas = np.full((size_px, size_px, 3), PAD_VALUE, dtype=np.uint8)
     mapped, unwarped_sides_px, labels = [], [], []
     for picture, affine in zip(pictures, affines, strict=True):
         if picture.image is None:
             continue
-        from_image = affine.copy()
-        from_image[:, :2] *= picture.size_px / picture.image.shape[1::-1]
-        paste(canvas, picture.image, from_image)
+        from_original = np.array(picture.image.shape[1::-1]) / picture.size_px
+        drawn = paste(canvas, picture.image, np.column_stack([affine[:, :2] / from_original, affine[:, 2]]))
         boxes = picture.boxes_xyxy_px
-        mapped.append(transform_boxes(boxes, affine))
+        mapped.append(transform_boxes(boxes * np.tile(from_original, 2), drawn))
         unwarped_sides_px.append((boxes[:, 2:] - boxes[:, :2]) * (size_px / picture.size_px.max()))
         labels.append(picture.labels)
+    canvas = mirror(canvas, warp.flip_x, warp.flip_y)
     if not mapped:
         return Scene(canvas, np.zeros((0, 4), dtype=np.float32), np.zeros(0, dtype=np.int64))
     # An object that the plain letterbox shows smaller than the limit is a small object, not a cut one: it stays.
     min_sides_px = np.minimum(np.concatenate(unwarped_sides_px), config.min_box_px)
     boxes, keep = visible_boxes(np.concatenate(mapped), size_px, config.min_visible, min_sides_px)
-    return Scene(canvas, boxes[keep], np.concatenate(labels)[keep].astype(np.int64))
+    boxes = mirror_boxes(boxes[keep], size_px, warp.flip_x, warp.flip_y)
+    return Scene(canvas, boxes, np.concatenate(labels)[keep].astype(np.int64))

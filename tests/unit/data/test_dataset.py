@@ -48,7 +48,8 @@ def test_without_augmentation_boxes_are_the_letterboxed_ones(index: DetectionInd
         sample = dataset[SampleKey(0, position, 128)]
         row = sample.image_index
         scale = 128 / max(index.widths_px[row], index.heights_px[row])
-        np.testing.assert_allclose(sample.boxes_xyxy_px, index.boxes_xyxy_px[index.rows(row)] * scale, atol=1e-4)
+        # The picture ends on a whole pixel.
+        np.testing.assert_allclose(sample.boxes_xyxy_px, index.boxes_xyxy_px[index.rows(row)] * scale, atol=0.5)
         assert sample.labels.tolist() == index.labels[index.rows(row)].tolist()
 
 

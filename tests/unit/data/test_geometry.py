@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yolo_accum.config.schema import AugmentConfig
-from yolo_accum.data.geometry import draw_warp, paste, transform_boxes, visible_boxes
+from yolo_accum.data.geometry import draw_warp, mirror, mirror_boxes, paste, transform_boxes, visible_boxes
 from yolo_accum.data.order import keyed_rng
 
 
@@ -62,7 +62,7 @@ def test_no_chosen_box_is_empty_in_float32() -> None:
 
 def test_a_warp_without_strength_is_the_identity() -> None:
     warp = draw_warp(keyed_rng(0, 0, 0, 0), no_draws(), 64)
-    affine = warp.place(1.0, np.array([-5.0, -7]), np.array([5.0, 7]), 64)
+    affine = warp.place(1.0, np.array([-5.0, -7]), np.array([5.0, 7]))
     np.testing.assert_allclose(affine, [[1, 0, 0], [0, 1, 0]], atol=1e-12)
     full = AugmentConfig(degrees=90, shear=40, scale=0.9, translate=0.5, fliplr=0, flipud=0)
     still = draw_warp(keyed_rng(0, 0, 0, 0), full, 64, strength=0)
@@ -70,11 +70,24 @@ def test_a_warp_without_strength_is_the_identity() -> None:
     np.testing.assert_array_equal(still.shift_px, [0, 0])
 
 
-def test_flips_mirror_the_output() -> None:
+def test_a_place_scales_about_its_anchor() -> None:
     warp = draw_warp(keyed_rng(0, 0, 0, 0), no_draws(fliplr=1, flipud=1), 64)
-    affine = warp.place(2.0, np.zeros(2), np.array([3.0, 5]), 64)
-    # x' = 64 - (2 x + 3), y' = 64 - (2 y + 5)
-    np.testing.assert_allclose(affine, [[-2, 0, 61], [0, -2, 59]])
+    # Flips are done to the finished output.
+    np.testing.assert_allclose(warp.place(2.0, np.zeros(2), np.array([3.0, 5])), [[2, 0, 3], [0, 2, 5]])
+    assert warp.flip_x and warp.flip_y
+
+
+@pytest.mark.parametrize(("flip_x", "flip_y"), [(False, False), (True, False), (False, True), (True, True)])
+def test_flips_mirror_pixels_and_boxes(flip_x: bool, flip_y: bool) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (20, 20, 3), dtype=np.uint8)
+    expected = image[:: -1 if flip_y else 1, :: -1 if flip_x else 1].copy()
+    assert np.array_equal(mirror(image.copy(), flip_x, flip_y), expected)
+    boxes = np.array([[1, 2, 5, 10]], dtype=np.float32)
+    mirrored = mirror_boxes(boxes, 20, flip_x, flip_y)
+    left, right = (15, 19) if flip_x else (1, 5)
+    top, bottom = (10, 18) if flip_y else (2, 10)
+    assert mirrored.tolist() == [[left, top, right, bottom]] and mirrored.dtype == np.float32
+    assert boxes.tolist() == [[1, 2, 5, 10]], "not written to"
 
 
 def test_draws_stay_in_their_ranges_and_fill_them() -> None:
@@ -171,6 +184,49 @@ def test_turned_neighbours_leave_no_gap() -> None:
             paste(canvas, white(50, 40), np.column_stack([linear, linear @ origin + corner]))
         x, y = np.tensordot(np.linalg.inv(linear), np.stack([columns, rows]) - corner[:, None, None], axes=1)
         assert (canvas[(abs(x) < 50 - 1 / zoom) & (abs(y) < 40 - 1 / zoom)] == 255).all()
+
+
+def ramps(width_px: int, height_px: int) -> np.ndarray:
+    """[height_px, width_px, 3] uint8: red grows with x, green with y."""
+    image = np.zeros((height_px, width_px, 3), dtype=np.uint8)
+    image[..., 0] = np.arange(width_px)
+    image[..., 1] = np.arange(height_px)[:, None]
+    return image
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_resized_pictures_lie_where_the_returned_map_says_and_near_the_one_asked_for(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scale = float(rng.uniform(0.6, 1.6))
+    affine = np.array([[scale, 0, rng.uniform(-150, 100)], [0, scale, rng.uniform(-100, 60)]])
+    canvas = np.full((200, 200, 3), 255, dtype=np.uint8)
+    drawn = paste(canvas, ramps(240, 160), affine)
+    low, high = np.rint(np.clip([affine[:, 2], scale * np.array([240, 160]) + affine[:, 2]], 0, 200)).astype(int)
+    if (high - low >= 64).all():
+        # Corners in view move by at most half a pixel of the coarser side.
+        corners = np.array([low, high])
+        asked, got = ((corners - m[:, 2]) / m.diagonal() for m in (affine, drawn))
+        assert abs(asked - got).max() <= 0.5 + 0.5 / scale
+    # The middle of every pixel shows what lies there in the picture, up to the interpolation at its borders.
+    y, x = np.mgrid[low[1] + 2 : high[1] - 2, low[0] + 2 : high[0] - 2] + 0.5
+    for channel, places, axis in ((0, x, 0), (1, y, 1)):
+        expected = (places - drawn[axis, 2]) / drawn[axis, axis] - 0.5
+        shown = canvas[low[1] + 2 : high[1] - 2, low[0] + 2 : high[0] - 2, channel]
+        np.testing.assert_allclose(shown, expected, atol=1.01)
+    outside = np.ones((200, 200), dtype=bool)
+    outside[max(0, low[1] - 1) : high[1] + 1, max(0, low[0] - 1) : high[0] + 1] = False
+    assert (canvas[outside] == 255).all()
+
+
+def test_resized_neighbours_leave_no_gap_and_do_not_overlap() -> None:
+    for offset in np.linspace(60, 62, 23):
+        covered = np.zeros((120, 120), dtype=int)
+        for left in (offset - 50 * 0.83, offset):
+            canvas = np.zeros((120, 120, 3), dtype=np.uint8)
+            paste(canvas, white(50, 200), np.array([[0.83, 0, left], [0, 0.83, -1.0]]))
+            covered += canvas[..., 0] == 255
+        assert covered.max() == 1
+        assert covered[0].sum() in (82, 83, 84)  # 2 * 41.5, each side rounded on its own
 
 
 def test_a_picture_outside_draws_nothing() -> None:
