@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test lint format format-check types clean
+.PHONY: help install train compare test lint format format-check types clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ $(INSTALLED): pyproject.toml
 
 train: install  ## train on the embedded data set: batch 8, nominal batch 64 (ARGS="--epochs 50" adds options)
 	$(PY) tools/train.py --batch 8 --nbs 64 $(ARGS)
+
+compare: install  ## compare accumulation with the large batch on the embedded data set (ARGS="--seeds 3" adds options)
+	$(PY) tools/compare.py --recipe embedded --batch 8 --nbs 64 --norm gn --epochs 8 --imgsz 128 --warmup-epochs 1 \
+		--arms norm=bn --seeds 2 $(ARGS)
 
 test: install  ## run the plain test suite: no GPU, no real data (ARGS="-k plan" adds options)
 	$(PY) -m pytest -m "not real and not gpu" $(ARGS)

@@ -40,6 +40,7 @@ from yolo_accum.config.arguments import (
     parse_val,
     parse_verify,
 )
+from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.options import closest
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.errors import UserError
@@ -70,6 +71,7 @@ VERBS = {
     "plan": Verb("show the updates of a run before it starts", parse_plan),
     "preview": Verb("show training pictures as the network sees them, with their boxes", parse_preview),
     "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
+    "compare": Verb("train with micro-batches and with the large batch, and compare", parse_compare),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
     "status": Verb("show where runs are: while they train, or afterwards", parse_status),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),

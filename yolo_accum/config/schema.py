@@ -484,3 +484,32 @@ class VerifyConfig:
     def norm_names(self) -> tuple[str, ...]:
         """The norms, each once."""
         return tuple(dict.fromkeys(name.strip() for name in self.norms.split(",")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """What is compared, and how often."""
+
+    arms: str | None = None
+    """Further ways to train: what differs from the other options, such as batch=4,norm=gn, one word an arm, or a YAML
+    file with their options by name."""
+    default_arms: bool = True
+    """Compare accumulation, as the other options say, with the large batch: --nbs images at once."""
+    seeds: int = 1
+    """Number of seeds, from --seed on, that every arm is trained with. Three or more tell a difference from chance."""
+    reference: str | None = None
+    """Arm that the others are compared with; by default the large batch, else the first."""
+    margin: float = 0.01
+    """Difference in AP that is none: two arms are equal when the confidence interval lies within it."""
+    devices: str | None = None
+    """Devices to spread the runs over, one at a time on each, separated by commas; by default they run one after
+    another on --device."""
+    verify: bool = True
+    """Also show where differences come from: compare the gradients of one window on the start weights, as `verify`."""
+
+    def __post_init__(self) -> None:
+        _check_range(self, 1, 1000, "seeds")
+        _check_range(self, 0, 1, "margin")
+        if self.devices is not None:
+            ok = all(name.strip() for name in self.devices.split(","))
+            _check("devices", repr(self.devices), ok, "names of devices are needed, separated by commas")

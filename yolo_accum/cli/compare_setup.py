@@ -1,0 +1,216 @@
+"""What is compared: the arms on their data, and the run that each arm makes with each seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from yolo_accum.cli.evaluation import default_val_batch
+from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.run_plan import plan_of
+from yolo_accum.cli.starting import RUN_CARD
+from yolo_accum.cli.wiring import absolute_paths, available_cores, choose_device, named_devices
+from yolo_accum.config.arms import Arm
+from yolo_accum.config.schema import CompareConfig, TrainConfig
+from yolo_accum.data.description import DataSplits, open_data
+from yolo_accum.data.loader import default_workers
+from yolo_accum.engine.plan import Plan, check_divisible
+from yolo_accum.errors import UserError
+from yolo_accum.report.console import Console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """An update whose gradients are compared."""
+
+    name: str
+    update: int
+    """From 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """One arm with one seed."""
+
+    arm: str
+    seed: int
+    config: TrainConfig
+    """As it is trained, but for what depends on where: device, threads, workers, checkpointed activations."""
+    num_images: int
+    """Of all epochs."""
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return Path(self.config.run.project) / self.config.run.name
+
+    @property
+    def log(self) -> Path:
+        """What the run prints."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def recipe(self) -> Path:
+        """All options of the run."""
+        return self.folder.with_name(f"{self.folder.name}.yaml")
+
+    @property
+    def title(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
+
+    @property
+    def is_finished(self) -> bool:
+        """The run card is the last thing that a run writes."""
+        return (self.folder / RUN_CARD).is_file()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Everything that is known before the first run."""
+
+    folder: Path
+    config: TrainConfig
+    """Of the base run; paths are absolute."""
+    compare: CompareConfig
+    arms: tuple[Arm, ...]
+    splits: DataSplits
+    plan: Plan
+    """Of the base run: its windows are those of all arms that do not ask for others."""
+    moments: tuple[Moment, ...]
+    runs: tuple[PlannedRun, ...]
+    """All arms with the first seed, then with the second."""
+
+    @property
+    def devices(self) -> list[str]:
+        """One for each run at a time."""
+        return named_devices(self.compare.devices) if self.compare.devices else [self.config.run.device]
+
+    @property
+    def seeds(self) -> range:
+        return range(self.config.run.seed, self.config.run.seed + self.compare.seeds)
+
+    def plan_of(self, arm: Arm) -> Plan:
+        """The windows of an arm and how they are cut."""
+        return plan_of(_on_windows_of(self.config, arm.config), len(self.splits.train))
+
+    def has_same_windows(self, arm: Arm) -> bool:
+        """Whether every update of the arm takes the images that the one of the base run takes."""
+        return list(self.plan_of(arm).image_ranges()) == list(self.plan.image_ranges())
+
+    def runs_of(self, arm: Arm) -> list[PlannedRun]:
+        """One a seed."""
+        return [run for run in self.runs if run.arm == arm.name]
+
+
+def open_compared_data(config: TrainConfig, console: Console) -> tuple[TrainConfig, DataSplits]:
+    """The data of all arms, and the options with absolute paths to them.
+
+    Raises:
+        UserError: the data cannot be used, or have no validation split.
+    """
+    if config.data.data is None:
+        config = replace(config, data=replace(config.data, data=str(embedded_data(console))))
+    config = absolute_paths(config)
+    splits = open_data(config.data)
+    for finding in splits.findings:
+        console.on_message(f"{finding.kind.severity}: {finding}")
+    if splits.val is None:
+        raise UserError(
+            f"--data {config.data.data}: there is no validation split, so no AP could be compared; give --val-data, or "
+            "val: in the data YAML"
+        )
+    return config, splits
+
+
+def plan_comparison(
+    folder: Path, config: TrainConfig, compare: CompareConfig, arms: Sequence[Arm], splits: DataSplits
+) -> Comparison:
+    """The windows, the moments and the runs.
+
+    Raises:
+        UserError: an arm whose micro-batch does not divide over its replicas or whose plan leaves no window, or a
+            device that is not there.
+    """
+    num_images = len(splits.train)
+    plan = plan_of(config, num_images)
+    moments = moments_of(plan)
+    runs = []
+    for arm in arms:
+        arm_config = _on_windows_of(config, arm.config)
+        arm_plan = plan_of(arm_config, num_images)
+        devices = named_devices(compare.devices)[:1] if compare.devices else named_devices(arm_config.run.device)
+        check_divisible(arm_plan.batch, len(devices))
+        runs += [
+            PlannedRun(
+                arm=arm.name,
+                seed=seed,
+                config=_run_config(config, arm_config, folder / arm.name, seed, moments, devices[0]),
+                num_images=num_images * arm_config.optim.epochs,
+            )
+            for seed in range(config.run.seed, config.run.seed + compare.seeds)
+        ]
+    for device in named_devices(compare.devices) if compare.devices else ():
+        choose_device(device)
+    return Comparison(
+        folder=folder,
+        config=config,
+        compare=compare,
+        arms=tuple(arms),
+        splits=splits,
+        plan=plan,
+        moments=moments,
+        runs=tuple(sorted(runs, key=lambda run: run.seed)),
+    )
+
+
+def moments_of(plan: Plan) -> tuple[Moment, ...]:
+    """First and last update, the first one after warm-up, and the one in the middle, as far as they differ."""
+    num_updates = plan.num_updates
+    warmup = sum(images.start < plan.warmup_images and not images.dropped for images in plan.image_ranges())
+    named = {"first": 1, "after warm-up": warmup + 1, "middle": (num_updates + 1) // 2, "last": num_updates}
+    by_update: dict[int, str] = {}
+    for name, update in named.items():
+        if 1 <= update <= num_updates:
+            by_update.setdefault(update, name)
+    return tuple(Moment(name=name, update=update) for update, name in sorted(by_update.items()))
+
+
+def placed(run: PlannedRun, device: str, num_at_once: int) -> dict[str, int | str]:
+    """Options that depend on where a run is carried out; runs at once share the cores of the machine."""
+    options: dict[str, int | str] = {"device": device}
+    if num_at_once > 1:
+        cores = available_cores(num_at_once)
+        options["threads"] = run.config.run.threads or cores
+        workers = run.config.data.workers
+        options["workers"] = workers if workers is not None else default_workers(cores)
+    return options
+
+
+def _on_windows_of(base: TrainConfig, config: TrainConfig) -> TrainConfig:
+    """An arm that cuts windows as they are planned from the micro-batches of the base run."""
+    return replace(config, accumulation=replace(config.accumulation, window_batch=base.accumulation.micro_batch))
+
+
+def _run_config(
+    base: TrainConfig, config: TrainConfig, project: Path, seed: int, moments: Sequence[Moment], device: str
+) -> TrainConfig:
+    """A run of an arm: evaluated as all others, at the same precision, and with its gradients kept.
+
+    ``--amp auto`` measures what is faster on a CPU, so that it may decide differently from run to run.
+    """
+    amp = config.run.amp
+    if amp == "auto" and choose_device(device).type == "cpu":
+        amp = "off"
+    return replace(
+        config,
+        eval=replace(config.eval, val_batch=default_val_batch(base.eval, base.accumulation.micro_batch)),
+        run=replace(
+            config.run,
+            seed=seed,
+            amp=amp,
+            project=str(project),
+            name=f"seed{seed}",
+            save_gradients=",".join(str(moment.update) for moment in moments),
+        ),
+    )
