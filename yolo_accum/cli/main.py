@@ -43,6 +43,7 @@ from yolo_accum.config.arguments import (
 from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.options import closest
 from yolo_accum.config.preview_arguments import parse_preview
+from yolo_accum.config.report_arguments import parse_report
 from yolo_accum.errors import UserError
 
 
@@ -73,6 +74,7 @@ VERBS = {
     "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
     "compare": Verb("train with micro-batches and with the large batch, and compare", parse_compare),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
+    "report": Verb("make the page of a run or comparison again, from its files", parse_report),
     "status": Verb("show where runs are: while they train, or afterwards", parse_status),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),

@@ -329,7 +329,7 @@ class RunConfig:
     name: str = "exp"
     """Name of the run folder; a number is added when it exists. Nothing is ever overwritten."""
     plots: bool = True
-    """Draw the pictures of the run folder."""
+    """Draw the pictures of the run folder, and make its page."""
     save_gradients: str | None = None
     """Numbers of updates, from 1 and separated by commas, whose gradient before clipping is kept in the run folder."""
     log: tuple[str, ...] = ()
@@ -449,6 +449,14 @@ class CheckConfig:
     def __post_init__(self) -> None:
         if self.sample is not None:
             _check_at_least(self, 1, "sample")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """Which page is made."""
+
+    out: str | None = None
+    """File to write; by default report.html in a run folder, compare.html in that of a comparison."""
 
 
 @dataclass(frozen=True, kw_only=True)
