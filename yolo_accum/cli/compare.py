@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from yolo_accum.cli.compare_folder import Setup, changed, check_images, locked_folder, read_setup
+from yolo_accum.cli.compare_page import make_compare_page
 from yolo_accum.cli.compare_result import FILES, build_result
 from yolo_accum.cli.compare_runs import Runs, RunState
 from yolo_accum.cli.compare_setup import Comparison, PlannedRun, open_compared_data, plan_comparison
@@ -77,6 +78,7 @@ def _carry_out(comparison: Comparison, lock: IO[str], console: Console) -> Mappi
             number, f"what is finished is kept; to go on: yolo-accum compare --resume {comparison.folder}"
         ) from ending
     result = _write(comparison, runs, [warning] if warning is not None else [])
+    _make_page(comparison, console)
     return _tell(comparison, result, console)
 
 
@@ -90,6 +92,17 @@ def _write(comparison: Comparison, runs: Runs, warnings: Sequence[str]) -> dict[
     part.replace(path)
     write_comparison_csv(result, comparison.folder / FILES["table"])
     return result
+
+
+def _make_page(comparison: Comparison, console: Console) -> None:
+    """Write ``compare.html``; days of training are not lost by a fault in a page."""
+    try:
+        make_compare_page(comparison.folder)
+    except Exception as error:
+        console.warn(
+            f"warning: {FILES['page']} cannot be made ({type(error).__name__}: {error}); all else is there, and "
+            f"yolo-accum report {comparison.folder} tries again"
+        )
 
 
 def _tell(comparison: Comparison, result: dict[str, Any], console: Console) -> Mapping[str, Any]:

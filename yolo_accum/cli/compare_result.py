@@ -55,7 +55,7 @@ Column tables (``epochs``) are lists by the names of ``epochs.csv``, null where 
                       parts {"stem": {the same}, ...} in the order of the network
     verify            null, or where differences come from on the start weights, one window of nbs images: the result of
                       `verify` without run and files: {ok, settings, checks, large_batches, comparisons}
-    files             {"compare": "compare.json", "table": "compare.csv"}
+    files             {"compare": "compare.json", "table": "compare.csv", "page": "compare.html"}
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ FORMAT = 1
 COSTS = ("images_per_s", "peak_memory_mib", "wall_s")
 NUMBERS = (*METRIC_NAMES, *COSTS)
 """What is averaged and compared."""
-FILES = {"compare": "compare.json", "table": "compare.csv"}
+FILES = {"compare": "compare.json", "table": "compare.csv", "page": "compare.html"}
 States = Mapping[tuple[str, int], RunState]
 """By arm and seed."""
 
