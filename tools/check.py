@@ -7,7 +7,7 @@ from pathlib import Path
 if importlib.util.find_spec("yolo_accum") is None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from yolo_accum.cli.main import main
+from yolo_accum.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main(["check", *sys.argv[1:]]))

@@ -2,7 +2,7 @@
 
 import sys
 
-from yolo_accum.cli.main import main
+from yolo_accum.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

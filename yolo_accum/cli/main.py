@@ -21,6 +21,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn, Protocol
 
 import yolo_accum
+from yolo_accum.cli.entry import imports_end_at_once
 from yolo_accum.cli.failures import (
     BAD_INPUT,
     BROKEN_PIPE,
@@ -41,7 +42,7 @@ from yolo_accum.config.arguments import (
     parse_verify,
 )
 from yolo_accum.config.compare_arguments import parse_compare
-from yolo_accum.config.options import closest
+from yolo_accum.config.options import as_typed, closest
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.config.report_arguments import parse_report
 from yolo_accum.errors import UserError
@@ -135,8 +136,10 @@ def _run(words: list[str]) -> int:
     if verb not in VERBS:
         raise UserError(f"{verb}: there is no such verb{closest(verb, VERBS)}; there are: {', '.join(VERBS)}")
     as_json = _parse(verb, rest).json
+    with imports_end_at_once():
+        module = importlib.import_module(f"yolo_accum.cli.{verb}")
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        outcome = importlib.import_module(f"yolo_accum.cli.{verb}").run(rest)
+        outcome = module.run(rest)
     if not isinstance(outcome, Mapping):
         return int(outcome)
     if as_json:
@@ -148,10 +151,10 @@ def _parse(verb: str, words: Sequence[str]) -> Arguments:
     """The options. All replicas read the same ones, so the first alone tells what is wrong with them."""
     try:
         return VERBS[verb].parse(words)
-    except UserError:
+    except UserError as error:
         if os.environ.get("RANK", "0") != "0":
             raise SystemExit(BAD_INPUT) from None
-        raise
+        raise UserError(as_typed(str(error), words)) from error
 
 
 def _overview() -> str:

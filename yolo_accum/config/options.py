@@ -6,8 +6,10 @@ import ast
 import dataclasses
 import difflib
 import inspect
+import itertools
+import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -97,6 +99,32 @@ def closest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean X?)`` for a misspelt word, nothing when no known word is near."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def as_typed(message: str, words: Sequence[str]) -> str:
+    """A message about an option, with its number as it stands on the command line: 1e10, not 10000000000.
+
+    Args:
+        message: begins with the option and its value.
+        words: of the command line.
+    """
+    told = re.match(r"(--[\w-]+) (\S+): ", message)
+    if told is None:
+        return message
+    flag, number = told.groups()
+    for word, following in itertools.pairwise((*words, "")):
+        name, equals, value = word.partition("=")
+        typed = value if equals else following
+        if name.replace("_", "-") == flag and _is_same_number(typed, number):
+            message = f"{flag} {typed}{message[told.end(2) :]}"  # the last one counts
+    return message
+
+
+def _is_same_number(one: str, two: str) -> bool:
+    try:
+        return float(one) == float(two)
+    except ValueError:
+        return False
 
 
 def _attribute_docstrings(config_class: type) -> dict[str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import get_type_hints
 
-from yolo_accum.config.options import closest, declared_options, title
+import pytest
+
+from yolo_accum.config.options import as_typed, closest, declared_options, title
 from yolo_accum.config.schema import (
     AccumulationConfig,
     ModelConfig,
@@ -61,3 +63,19 @@ def test_headlines_are_the_first_sentence() -> None:
 def test_the_closest_word_is_suggested_and_a_far_one_is_not() -> None:
     assert closest("--batchsize", ["--batch", "--nbs"]) == " (did you mean --batch?)"
     assert closest("--zzz", ["--batch", "--nbs"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "words", "told"),
+    [
+        ("--nbs 10000000000: too many", ["--nbs", "1e10"], "--nbs 1e10: too many"),
+        ("--weight-decay 2.0: no", ["--weight_decay=2e0"], "--weight-decay 2e0: no"),
+        ("--nbs 0: no", ["--nbs", "4", "--nbs", "0e0"], "--nbs 0e0: no"),
+        ("--nbs 0: no", ["--nbs", "4"], "--nbs 0: no"),
+        ("--nbs 0: no", ["--nbs"], "--nbs 0: no"),
+        ("--name '1': no", ["--name", "1.0"], "--name '1': no"),
+        ("cfg.yaml: --nbs 1000: no", ["--nbs", "1e3"], "cfg.yaml: --nbs 1000: no"),
+    ],
+)
+def test_a_number_in_a_message_is_as_it_was_typed(message: str, words: list[str], told: str) -> None:
+    assert as_typed(message, words) == told
