@@ -16,6 +16,7 @@ from yolo_accum.data.build_index import RawSplit, build_index
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.coco_annotations import read_annotations
+from yolo_accum.data.formats.json_records import Records, read_json
 from yolo_accum.data.formats.pictures import locate_pictures, repeated
 from yolo_accum.data.picture_size import read_picture_sizes
 from yolo_accum.data.written_sizes import written_px
@@ -93,7 +94,7 @@ def read_coco(
 
 def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+        content = read_json(path.read_bytes(), ("annotations",))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -119,6 +120,8 @@ def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
         )
     for key in ("images", "annotations", "categories"):
         records = content.get(key, [])
+        if isinstance(records, Records):
+            continue
         if not isinstance(records, list):
             raise UserError(f'{path}: "{key}" is a {type(records).__name__}; a list is needed')
         for place, record in enumerate(records):
