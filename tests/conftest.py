@@ -21,6 +21,12 @@ def real_data() -> Path:
     return path
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests, and the programs that they start, leave the user's caches alone."""
+    os.environ["YOLO_ACCUM_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def _same_random_state() -> None:
     torch.manual_seed(0)

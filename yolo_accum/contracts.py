@@ -31,6 +31,18 @@ class StringTable:
         self._ends = np.cumsum([len(item) for item in encoded], dtype=np.int64)
         self._bytes = np.frombuffer(b"".join(encoded), dtype=np.uint8)
 
+    @classmethod
+    def of_arrays(cls, ends: np.ndarray, content: np.ndarray) -> StringTable:
+        """The table that has these ``arrays``."""
+        table = cls.__new__(cls)
+        table._ends, table._bytes = ends, content
+        return table
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """[n] int64, where each string ends, and uint8, all of them as UTF-8."""
+        return self._ends, self._bytes
+
     def __len__(self) -> int:
         return len(self._ends)
 

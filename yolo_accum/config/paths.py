@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -22,3 +24,16 @@ def cfg_folder() -> Path:
     raise FileNotFoundError(
         2, "the cfg folder of yolo_accum is missing; install the package again", str(PACKAGE / "cfg")
     )
+
+
+def user_cache_folder() -> Path:
+    """Where this user keeps what can be made again; it need not exist. ``YOLO_ACCUM_CACHE`` names another folder."""
+    if named := os.environ.get("YOLO_ACCUM_CACHE"):
+        return Path(named).expanduser().absolute()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "yolo-accum"

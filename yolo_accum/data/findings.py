@@ -118,6 +118,10 @@ class FindingLog:
             if finding not in self._findings:  # one file may serve as both splits
                 self._findings.append(finding)
 
+    def extend(self, findings: Iterable[Finding]) -> None:
+        """Records findings of another log, those that are new here."""
+        self._findings += [finding for finding in findings if finding not in self._findings]
+
     def raise_errors(self) -> None:
         """Raises:
         UserError: there are findings of severity "error"; all of them are named.

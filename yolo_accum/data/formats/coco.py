@@ -18,6 +18,7 @@ from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.coco_annotations import read_annotations
 from yolo_accum.data.formats.json_records import Records, read_json
 from yolo_accum.data.formats.pictures import locate_pictures, repeated
+from yolo_accum.data.index_cache import IndexCache, Stamps, stamps
 from yolo_accum.data.picture_size import read_picture_sizes
 from yolo_accum.data.written_sizes import written_px
 from yolo_accum.errors import UserError
@@ -55,6 +56,30 @@ def read_coco(
     Raises:
         UserError: the file is no COCO instances file, or lacks what makes it one.
     """
+    reading = {
+        "folders": [str(folder.absolute()) for folder in folders],
+        "reference": None if reference is None else [reference.names, reference.ids],
+        "is_training": is_training,
+    }
+    cache = IndexCache(path, reading)
+    kept = cache.load()
+    if kept is not None:
+        index, findings = kept
+        log.extend(findings)
+        return index
+    own = FindingLog()
+    try:
+        index, files, before = _read(path, own, folders, reference, is_training)
+    finally:
+        log.extend(own.findings)
+    cache.store(index, own.findings, files, before)
+    return index
+
+
+def _read(
+    path: Path, log: FindingLog, folders: Sequence[Path], reference: Classes | None, is_training: bool
+) -> tuple[DetectionIndex, list[str], Stamps]:
+    """The index, the pictures that it depends on, and their stamps from before they were read."""
     content = _load(path, is_training, log)
     classes = _classes(path, content["categories"], log)
     images = content["images"]
@@ -69,7 +94,9 @@ def read_coco(
     log.add(found.DUPLICATE_IMAGE_ID, path, len(clashes), clashes)
 
     paths = locate_pictures(path, names, folders, log)
-    sizes = iter(read_picture_sizes([located for located in paths if located is not None]))
+    files = [located for located in paths if located is not None]
+    before = stamps(files)
+    sizes = iter(read_picture_sizes(files))
     size_of_image = [None if located is None else next(sizes) for located in paths]
 
     label_of_id = {number: label for label, number in enumerate(classes.ids)}
@@ -89,7 +116,7 @@ def read_coco(
         classes=classes,
         written_sizes=[(written_px(image.get("width")), written_px(image.get("height"))) for image in images],
     )
-    return build_index(raw, log, reference)
+    return build_index(raw, log, reference), files, before
 
 
 def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
