@@ -24,6 +24,7 @@ from yolo_accum.data.picture_size import PICTURE_SUFFIXES
 from yolo_accum.errors import UserError
 from yolo_accum.report.console import Console
 from yolo_accum.report.detections import save_detections
+from yolo_accum.report.lettering import lettering_notice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +44,8 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         device = choose_device(arguments.run.device)
         use_threads(arguments.run.threads)
         detector = open_detector(arguments.model)
+        if notice := lettering_notice(detector.weights.class_names or ()):
+            console.on_message(f"notice: {notice}")
         paths = find_pictures(arguments.sources)
         folder = make_run_folder(arguments.run)
         results, unreadable = _detect_all(arguments, detector, device, paths, folder, console)

@@ -13,6 +13,7 @@ from yolo_accum.config.schema import TrainConfig
 from yolo_accum.data.multi_scale import training_sizes_px
 from yolo_accum.engine.plan import nominal_window_length, scaled_weight_decay
 from yolo_accum.model.norm_statistics import is_folded as folded
+from yolo_accum.report.lettering import lettering_notice
 
 
 def startup_rows(training: Training) -> dict[str, str]:
@@ -81,9 +82,11 @@ def startup_notices(training: Training) -> list[str]:
     """Sentences about what does not go together, and what would."""
     replicas = training.loop.stepper.replicas.size
     is_folded = training.summary is not None and folded(training.model)
+    lettering = lettering_notice(training.index.class_names) if training.config.run.plots else None
     return [
         *plan_notices(training.plan),
         *norm_notices(training.config, training.plan, replicas, is_folded=is_folded),
+        *([lettering] if lettering else []),
     ]
 
 

@@ -17,6 +17,7 @@ from yolo_accum.config.schema import AccumulationConfig
 from yolo_accum.data.images import read_image
 from yolo_accum.metrics.predictions import write_predictions
 from yolo_accum.report.console import Console
+from yolo_accum.report.lettering import lettering_notice
 from yolo_accum.report.plots import plot_val_predictions
 
 
@@ -56,6 +57,8 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         if arguments.run.plots:
             files["val_predictions"] = folder / "val_predictions.png"
             plot_val_predictions(index, evaluation.detections, files["val_predictions"], read_image=read_image)
+            if notice := lettering_notice(index.class_names):
+                console.on_message(f"notice: {notice}")
 
         settings: dict[str, Any] = {
             "weights": detector.weights.path,

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
+from yolo_accum.report.lettering import class_label
 from yolo_accum.report.style import COLOURS, shorten
 
 MAX_TEXTS = 30
@@ -69,7 +70,7 @@ def draw_boxes(
     if len(labels) > MAX_TEXTS:
         return
     for place, (label, colour) in enumerate(zip(labels, colours, strict=True)):
-        text = shorten(class_names[label], NAME_LENGTH)
+        text = shorten(class_label(class_names, label), NAME_LENGTH)
         if scores is not None:
             text += f" {scores[place]:.2f}"
         x, y, across, along = _place_of_text(boxes_xyxy_px[place], limits[0][1], limits[1][0])

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from yolo_accum.contracts import Detections
 from yolo_accum.report.boxes_drawing import MAX_SIDE_PX, draw_boxes, show_picture
+from yolo_accum.report.lettering import use_fonts_that_have_the_letters
 
 MIN_SIDE_PX = 640
 """Longer side below which a picture is enlarged, so that the names can be read."""
@@ -35,4 +36,5 @@ def save_detections(image: np.ndarray, found: Detections, class_names: Sequence[
     show_picture(axes, image)
     # Best last, so that it lies on top.
     draw_boxes(axes, found.boxes_xyxy_px[::-1], found.labels[::-1], class_names, found.scores[::-1])
+    use_fonts_that_have_the_letters(figure)
     figure.savefig(path, dpi=DPI)

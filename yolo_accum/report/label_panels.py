@@ -15,6 +15,7 @@ from matplotlib.ticker import PercentFormatter, ScalarFormatter
 
 from yolo_accum.report import style
 from yolo_accum.report.label_statistics import SIZE_MARKS_PX, LabelStatistics
+from yolo_accum.report.lettering import class_label
 
 MAX_CLASS_BARS = 40
 MIN_CLASS_ROWS = 10
@@ -29,7 +30,7 @@ def caption(statistics: LabelStatistics) -> str:
 def draw_classes(axes: Axes, class_names: Sequence[str], counts: np.ndarray) -> None:
     """A bar a class, most frequent first; of many classes the most frequent and the rarest."""
     order = np.argsort(-counts, kind="stable")
-    names = [style.shorten(class_names[label], 24) for label in order]
+    names = [style.shorten(class_label(class_names, label), 24) for label in order]
     values = list(counts[order])
     if len(order) > MAX_CLASS_BARS:
         head = MAX_CLASS_BARS // 2

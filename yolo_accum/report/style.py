@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from yolo_accum.report.lettering import use_fonts_that_have_the_letters
+
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW = (
     "#0072B2",
     "#E69F00",
@@ -91,9 +93,10 @@ def save_png(figure: Figure, path: Path) -> Path:
         OSError: the file cannot be written (names it).
     """
     temporary = path.with_name(f"{path.name}.part")
+    use_fonts_that_have_the_letters(figure)
     try:
         with warnings.catch_warnings():
-            # A class name in a script that the font lacks is drawn as boxes; a warning a letter helps nobody.
+            # A file name in letters that no font has is drawn as boxes; a warning a letter helps nobody.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             figure.savefig(temporary, format="png")
         temporary.replace(path)

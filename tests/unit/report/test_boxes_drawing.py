@@ -34,9 +34,9 @@ def test_axes_speak_pixel_edges_of_the_picture(size_px: tuple[int, int]) -> None
 def test_boxes_names_and_scores() -> None:
     axes = picture()
     boxes = np.array([[10, 30, 50, 80], [-5, 1, 220, 99]], dtype=np.float32)
-    draw_boxes(axes, boxes, np.array([1, 0]), ["猫 $x_{", "a very long name of a class"], np.array([0.876, 0.5]))
+    draw_boxes(axes, boxes, np.array([1, 0]), ["ψ $x_{", "a very long name of a class"], np.array([0.876, 0.5]))
     assert outlines(axes) == boxes.tolist()
-    assert [text.get_text() for text in axes.texts] == ["a very long nam… 0.88", "猫 $x_{ 0.50"]
+    assert [text.get_text() for text in axes.texts] == ["a very long nam… 0.88", "ψ $x_{ 0.50"]
     assert axes.get_xlim() == (0, 200), "a box beyond the picture leaves the view as it is"
 
 
