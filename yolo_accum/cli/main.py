@@ -42,6 +42,7 @@ from yolo_accum.config.arguments import (
     parse_verify,
 )
 from yolo_accum.config.compare_arguments import parse_compare
+from yolo_accum.config.convert_arguments import parse_convert
 from yolo_accum.config.options import as_typed, closest
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.config.report_arguments import parse_report
@@ -73,6 +74,7 @@ VERBS = {
     "plan": Verb("show the updates of a run before it starts", parse_plan),
     "preview": Verb("show training pictures as the network sees them, with their boxes", parse_preview),
     "check": Verb("look a data set over: what is odd, and what follows for training", parse_check),
+    "convert": Verb("write a data set of any known kind as COCO JSON", parse_convert),
     "compare": Verb("train with micro-batches and with the large batch, and compare", parse_compare),
     "verify": Verb("compare gradients of micro-batches with the large batch's", parse_verify),
     "report": Verb("make the page of a run or comparison again, from its files", parse_report),

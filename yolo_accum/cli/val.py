@@ -11,6 +11,7 @@ import torch
 from yolo_accum.cli.evaluation import SplitEvaluator
 from yolo_accum.cli.opening import open_detector, open_validation
 from yolo_accum.cli.output import write_json
+from yolo_accum.cli.scoring import crowded_images, score_predictions
 from yolo_accum.cli.wiring import choose_device, environment, make_run_folder, num_workers, use_threads
 from yolo_accum.config.arguments import parse_val
 from yolo_accum.config.schema import AccumulationConfig
@@ -25,6 +26,8 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     """Evaluate as the options say; returns the COCO numbers, AP by class, and the files written."""
     arguments = parse_val(argv)
     with Console(as_json=arguments.json) as console:
+        if arguments.score.predictions is not None:
+            return score_predictions(arguments, arguments.score.predictions, console)
         device = choose_device(arguments.run.device)
         use_threads(arguments.run.threads)
         detector = open_detector(arguments.model)
@@ -81,9 +84,6 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
                 **{name: str(path) for name, path in files.items()},
             }
         )
-        if metrics.num_images_above_max_det:
-            console.on_message(
-                f"notice: {metrics.num_images_above_max_det} images have more objects than --max-det "
-                f"{metrics.max_det}, so not all of them can be found"
-            )
+        if notice := crowded_images(index, metrics.max_det):
+            console.on_message(notice)
         return {**metrics.to_json(), "settings": settings, "run": folder, "files": files}

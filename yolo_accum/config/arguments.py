@@ -21,6 +21,7 @@ from yolo_accum.config.schema import (
     OutputConfig,
     PlanConfig,
     RunConfig,
+    ScoreConfig,
     StartConfig,
     TrainConfig,
     VerifyConfig,
@@ -33,6 +34,7 @@ EMBEDDED_RECIPE = "embedded"
 EVAL_OPTIONS: dict[type, tuple[str, ...]] = {
     DataConfig: ("data", "images", "imgsz", "workers", "classes", "single_cls"),
     ModelConfig: ("model", "weights"),
+    ScoreConfig: ("predictions",),
     EvalConfig: ("conf", "iou", "max_det", "evaluator", "val_batch", "rect"),
     RunConfig: ("device", "channels_last", "threads", "project", "name", "plots"),
 }
@@ -99,6 +101,8 @@ class EvalArguments:
     run: RunConfig
     given: Mapping[str, object]
     """Options of these that stand on the command line, with their values."""
+    score: ScoreConfig
+    """For `val`."""
     sources: tuple[str, ...]
     """Pictures and folders, for `predict`."""
     json: bool
@@ -301,6 +305,7 @@ def _eval_arguments(given: dict[str, Any], defaults: Mapping[str, object]) -> Ev
         eval=build(EvalConfig, values),
         run=build(RunConfig, values),
         given=given,
+        score=build(ScoreConfig, values),
         sources=sources,
         json=json,
         debug=debug,

@@ -460,6 +460,25 @@ class ReportConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConvertConfig:
+    """Where a converted data set goes."""
+
+    to: str | None = None
+    """New folder for the COCO JSON of each split, and a data YAML that names them."""
+    copy: bool = False
+    """Copy the pictures into the new folder as well; by default the JSON names them where they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """What is measured in place of a detector."""
+
+    predictions: str | None = None
+    """COCO results file with detections to be measured; then neither --weights nor, for a COCO JSON, pictures are
+    needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifyConfig:
     """Which gradients are compared."""
 

@@ -64,6 +64,10 @@ def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None
     is_usable = np.array([isinstance(size, PictureSize) for size in raw.sizes], bool)
     problems = [str(size) for size in raw.sizes if isinstance(size, UnreadableImageError)]
     log.add(found.UNREADABLE_PICTURE, raw.source, len(problems), problems)
+    deep = [
+        name for name, size in zip(raw.names, raw.sizes, strict=True) if isinstance(size, PictureSize) and size.bits > 8
+    ]
+    log.add(found.DEEP_PICTURE, raw.source, len(deep), deep)
     sizes = np.array([size[:2] if isinstance(size, PictureSize) else (0, 0) for size in raw.sizes], np.int32)
     sizes = sizes.reshape(-1, 2)
 

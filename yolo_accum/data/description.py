@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data import findings as found
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import Finding, FindingLog
+from yolo_accum.data.formats.coco import read_coco
+from yolo_accum.data.formats.data_yaml import SPLITS
 from yolo_accum.data.formats.layout_files import FILE_SUFFIXES, Binder, Layout, SplitReader
 from yolo_accum.data.formats.layouts import find_layout
 from yolo_accum.data.selection import chosen_labels, renumbered, select, with_classes
@@ -128,6 +131,58 @@ def open_split(
         index = with_classes(index, chosen_labels(index, config), config.single_cls)
         index = renumbered(index, classes) if classes is not None else index
     _refuse_no_pictures(index, log)
+    _report_no_objects(index, log)
+    return index, log.findings
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AllSplits:
+    """Everything that a data set describes, each split by its own classes."""
+
+    kind: str
+    splits: Mapping[str, DetectionIndex]
+    """train, val and test, those that there are; a single split that has no name counts as train."""
+    has_image_ids: bool
+    """Whether the data set numbers its images (else ids are file names)."""
+    findings: tuple[Finding, ...]
+    """Warnings and notes; errors have been raised."""
+
+
+def open_all(config: DataConfig) -> AllSplits:
+    """Reads all splits, for a conversion.
+
+    Args:
+        config: as for ``open_data``.
+    Raises:
+        UserError: as for ``open_data``.
+    """
+    log = FindingLog()
+    layout = _layout(config, log, None)
+    binders = {split or "train": bind for split, bind in layout.splits.items()}
+    has_image_ids = layout.has_image_ids
+    if config.val_data is not None:
+        val = _val_layout(config, log)
+        binders["val"] = _only_split(val)
+        has_image_ids &= val.has_image_ids
+    splits = {split: binders[split](log)(log) for split in SPLITS if split in binders}
+    log.raise_errors()
+    for index in splits.values():
+        _refuse_no_pictures(index, log)
+    return AllSplits(kind=layout.kind, splits=splits, has_image_ids=has_image_ids, findings=log.findings)
+
+
+def open_truth(config: DataConfig, *, default_data: Path | None = None) -> tuple[DetectionIndex, tuple[Finding, ...]]:
+    """Reads the split that detections belong to. A COCO JSON is enough for that: its pictures are not looked for.
+
+    Raises:
+        UserError: as for ``open_split``.
+    """
+    path = _data_path(config, default_data)
+    if path.suffix.lower() != ".json" or config.images is not None:
+        return open_split(config, default_data=default_data)
+    log = FindingLog()
+    index = read_coco(path, log, folders=())
+    log.raise_errors()
     _report_no_objects(index, log)
     return index, log.findings
 

@@ -154,6 +154,11 @@ MISSING_PICTURE = _error(
 )
 UNREADABLE_PICTURE = _warning("unreadable-picture", "pictures that cannot be read", "left out, with their boxes")
 WRONG_SIZE = _warning("wrong-size", "pictures of another size than written", "the size of the picture is used")
+DEEP_PICTURE = _warning(
+    "deep-picture",
+    "pictures of 16 bits a channel",
+    "their upper 8 bits are used; values that lie close together look alike, so stretch them before if they do",
+)
 STORED_FRAME = _warning(
     "stored-frame", "pictures described as they are stored, without their EXIF turn", "boxes turned with the picture"
 )
@@ -212,6 +217,7 @@ POLYGON_ROW = _warning("polygon-row", "outlines in place of boxes", "the enclosi
 LABEL_WITHOUT_PICTURE = _warning("label-without-picture", "label files without a picture", "ignored")
 MISSING_LABEL = _info("missing-label", "pictures without a label file", "used as background")
 DROPPED_DOTS = _info("dropped-dots", "paths that exist only without the leading ../", "read without it")
+MISSING_TEST = _info("missing-test", "test splits that are named and not there", "there is no test split")
 MISSING_ROOT = _warning(
     "missing-root", '"path" entries that are no folder here', "the data YAML's own folder is used instead"
 )

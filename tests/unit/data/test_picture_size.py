@@ -51,11 +51,19 @@ def _size(folder: Path, data: bytes) -> PictureSize:
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp", ".webp", ".tif", ".ppm"])
 def test_formats(tmp_path: Path, suffix: str) -> None:
-    assert _size(tmp_path, _encoded(suffix)) == (WIDTH_PX, HEIGHT_PX, 1)
+    assert _size(tmp_path, _encoded(suffix))[:3] == (WIDTH_PX, HEIGHT_PX, 1)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3)])
+def test_bits_of_a_channel(tmp_path: Path, suffix: str, shape: tuple[int, ...]) -> None:
+    for kind, bits in ((np.uint8, 8), (np.uint16, 16)):
+        size = _size(tmp_path, cv2.imencode(suffix, np.zeros(shape, kind))[1].tobytes())
+        assert size == (60, 40, 1, bits)
 
 
 def test_progressive_jpeg(tmp_path: Path) -> None:
-    assert _size(tmp_path, _encoded(".jpg", cv2.IMWRITE_JPEG_PROGRESSIVE, 1)) == (WIDTH_PX, HEIGHT_PX, 1)
+    assert _size(tmp_path, _encoded(".jpg", cv2.IMWRITE_JPEG_PROGRESSIVE, 1))[:3] == (WIDTH_PX, HEIGHT_PX, 1)
 
 
 @pytest.mark.parametrize("orientation", range(10))
@@ -71,17 +79,17 @@ def test_exif_turns(tmp_path: Path, orientation: int, order: str) -> None:
 def test_exif_turns_in_png(tmp_path: Path, before: bytes) -> None:
     png = _encoded(".png")
     place = png.index(before) - 4
-    assert _size(tmp_path, png[:place] + _chunk(b"eXIf", _exif(6)) + png[place:]) == (HEIGHT_PX, WIDTH_PX, 6)
+    assert _size(tmp_path, png[:place] + _chunk(b"eXIf", _exif(6)) + png[place:])[:3] == (HEIGHT_PX, WIDTH_PX, 6)
 
 
 def test_a_size_far_behind_large_metadata_is_found(tmp_path: Path) -> None:
     comments = (b"\xff\xfe" + struct.pack(">H", 65535) + bytes(65533)) * 3
-    assert _size(tmp_path, _jpeg_with(_exif(8), comments)) == (HEIGHT_PX, WIDTH_PX, 8)
+    assert _size(tmp_path, _jpeg_with(_exif(8), comments))[:3] == (HEIGHT_PX, WIDTH_PX, 8)
 
 
 def test_bytes_after_the_end_do_no_harm(tmp_path: Path) -> None:
-    assert _size(tmp_path, _encoded(".jpg") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, 1)
-    assert _size(tmp_path, _encoded(".png") + bytes(100)) == (WIDTH_PX, HEIGHT_PX, 1)
+    assert _size(tmp_path, _encoded(".jpg") + bytes(100))[:3] == (WIDTH_PX, HEIGHT_PX, 1)
+    assert _size(tmp_path, _encoded(".png") + bytes(100))[:3] == (WIDTH_PX, HEIGHT_PX, 1)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,7 @@ def test_many_are_read_in_order_with_errors_in_their_places(tmp_path: Path) -> N
         paths.append(str(path))
     for number, size in enumerate(read_picture_sizes(paths)):
         if number % 50:
-            assert size == (number, 7, 1)
+            assert size[:3] == (number, 7, 1)
         else:
             assert isinstance(size, UnreadableImageError) and f"{number}.png" in str(size)
 

@@ -19,9 +19,12 @@ from yolo_accum.data.formats.coco_annotations import read_annotations
 from yolo_accum.data.formats.json_records import Records, read_json
 from yolo_accum.data.formats.pictures import locate_pictures, repeated
 from yolo_accum.data.index_cache import IndexCache, Stamps, stamps
-from yolo_accum.data.picture_size import read_picture_sizes
+from yolo_accum.data.picture_size import PictureSize, read_picture_sizes
 from yolo_accum.data.written_sizes import written_px
 from yolo_accum.errors import UserError
+
+_UNKNOWN_PX = 2**30
+"""Side of a picture that is not there and of no written size: no box is clipped."""
 
 
 @contextmanager
@@ -50,7 +53,8 @@ def read_coco(
     Args:
         path: the JSON.
         log: takes the findings; the caller raises its errors.
-        folders: where the pictures are looked for, in this order.
+        folders: where the pictures are looked for, in this order; none when nobody will look at a picture, and sizes
+            are those of the file.
         reference: see ``build_index``.
         is_training: a file without annotations is refused.
     Raises:
@@ -93,11 +97,19 @@ def _read(
             clashes.append(f"id {number}: {names[first]}, {names[row]}")
     log.add(found.DUPLICATE_IMAGE_ID, path, len(clashes), clashes)
 
-    paths = locate_pictures(path, names, folders, log)
-    files = [located for located in paths if located is not None]
-    before = stamps(files)
-    sizes = iter(read_picture_sizes(files))
-    size_of_image = [None if located is None else next(sizes) for located in paths]
+    written = [(written_px(image.get("width")), written_px(image.get("height"))) for image in images]
+    if folders:
+        paths = locate_pictures(path, names, folders, log)
+        files = [located for located in paths if located is not None]
+        before = stamps(files)
+        sizes = iter(read_picture_sizes(files))
+        size_of_image = [None if located is None else next(sizes) for located in paths]
+    else:
+        paths = list(names)
+        files, before = [], stamps([])
+        size_of_image = [
+            PictureSize(*(_UNKNOWN_PX if side is None else round(side) for side in size)) for size in written
+        ]
 
     label_of_id = {number: label for label, number in enumerate(classes.ids)}
     table = read_annotations(path, content.get("annotations", []), names, row_of_id, label_of_id, log)
@@ -114,7 +126,7 @@ def _read(
         areas_px=table.areas_px,
         place_of_box=table.place_of_box,
         classes=classes,
-        written_sizes=[(written_px(image.get("width")), written_px(image.get("height"))) for image in images],
+        written_sizes=written,
     )
     return build_index(raw, log, reference), files, before
 

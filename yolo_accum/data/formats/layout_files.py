@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from yolo_accum.contracts import DetectionIndex
+from yolo_accum.data import findings as found
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.coco import read_coco
@@ -92,9 +93,21 @@ def first_character(path: Path) -> str:
 
 def data_yaml(path: Path, log: FindingLog) -> Layout:
     described = load_data_yaml(path, log)
-    splits = {split: partial(_described_split, described, split) for split in described.entries}
+    named = [split for split in described.entries if split != "test" or _is_there(described, split, log)]
+    splits = {split: partial(_described_split, described, split) for split in named}
     has_image_ids = all(entry.lower().endswith(".json") for entries in described.entries.values() for entry in entries)
     return Layout(kind=DATA_YAML, path=path, splits=splits, has_image_ids=has_image_ids)
+
+
+def _is_there(described: DataYaml, split: str, log: FindingLog) -> bool:
+    """A test split takes no part in a training, and exports name one whether they hold one or not."""
+    try:
+        for entry in described.entries[split]:
+            described.resolve(split, entry, FindingLog())
+    except UserError:
+        log.add(found.MISSING_TEST, described.path, 1, described.entries[split])
+        return False
+    return True
 
 
 def _described_split(described: DataYaml, split: str, log: FindingLog) -> SplitReader:
