@@ -20,7 +20,7 @@ from yolo_accum.data.check import pictures
 
 def check(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and result of a check with ``--json``."""
-    code = main(["check", "--workers", "0", *words, "--json", "--project", str(folder / "runs")])
+    code = main(["check", "--workers", "0", "--no-plots", *words, "--json", "--project", str(folder / "runs")])
     output = capsys.readouterr().out
     return code, json.loads(output)
 
@@ -192,7 +192,7 @@ def test_pictures_of_another_split_are_leaks_and_copies_with_other_boxes_are_tol
     image = cv2.imread(str(folder / "train" / "a.png"))
     (folder / "val" / "e.png").write_bytes(cv2.imencode(".png", cv2.resize(image, (48, 36)))[1].tobytes())
 
-    code, result = check(capsys, tmp_path, "--data", str(clean), "--strict")
+    code, result = check(capsys, tmp_path, "--data", str(clean), "--strict", "--plots")
 
     found = {item["code"]: item for item in result["findings"]}
     assert code == 1
@@ -205,19 +205,40 @@ def test_pictures_of_another_split_are_leaks_and_copies_with_other_boxes_are_tol
     }
     assert len(result["duplicates"]["same"]) == 2 and len(result["duplicates"]["similar"]) == 1
     assert Path(result["files"]["findings"]).read_bytes()[:4] == b"\x89PNG"
+    page = Path(result["files"]["page"]).read_text(encoding="utf-8")
+    assert found["leaked-picture"]["places"][0] in page and "data:image/jpeg;base64," in page
 
 
 def test_a_worker_that_is_killed_is_told_and_ends_the_check(
     clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pictures, "read_image", lambda path: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(pictures, "read_working_image", lambda *picture: os.kill(os.getpid(), signal.SIGKILL))
 
     assert main(["check", "--data", str(clean), "--project", str(tmp_path / "runs"), "--workers", "1"]) == 3
     assert "a process that decodes pictures was killed" in capsys.readouterr().err
 
 
 def test_workers_give_what_one_process_gives(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, alone = check(capsys, tmp_path, "--data", str(clean), "--no-plots")
-    _, shared = check(capsys, tmp_path, "--data", str(clean), "--no-plots", "--workers", "2")
+    _, alone = check(capsys, tmp_path, "--data", str(clean))
+    _, shared = check(capsys, tmp_path, "--data", str(clean), "--workers", "2")
 
     assert {**alone, "run": "", "files": {}} == {**shared, "run": "", "files": {}}
+
+
+def test_people_are_told_kind_by_kind_with_the_first_places(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = "\n".join(f"9 .5 .5 .{number + 1} .5" for number in range(7))
+    data = write_yolo(tmp_path / "data", {"train": {"a.png": labels, "b.png": "0 .5 .5 .2 .2"}, "val": {"c.png": ""}})
+
+    assert (
+        main(["check", "--data", str(data), "--project", str(tmp_path / "runs"), "--no-plots", "--workers", "0"]) == 2
+    )
+
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index(
+        next(line for line in lines if line.startswith("error: label rows with a class out of range: 7 in "))
+    )
+    told = [line.strip() for line in lines[start + 1 : start + 8]]
+    assert told[0] == "the classes are 0 to 1" and told[-1] == "and 2 more"
+    assert ["line" in line for line in told[1:-1]] == [True] * 5
+    assert start == 0 and any(line.startswith("advice: ") for line in lines)
+    assert not list((tmp_path / "runs").rglob("*.png"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from yolo_accum.cli.check_output import print_report
+from yolo_accum.cli.check_page import make_check_page
 from yolo_accum.cli.check_pictures import check_pictures
 from yolo_accum.cli.check_sheet import draw_findings
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
@@ -43,12 +44,15 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         pictures: dict[str, Any] = {"pictures_decoded": 0, "duplicates": None}
         if arguments.check.pictures and splits:
             pictures = check_pictures(splits, arguments, log, console)
-        result = {**_result(arguments, splits, log), **pictures}
+        data = Path(arguments.data.data) if arguments.data.data is not None else default
+        result = {"data": data, **_result(arguments, splits, log), **pictures}
         folder = make_run_folder(arguments.run)
         files = {"check": folder / "check.json"}
         if arguments.run.plots:
             files |= _draw(arguments, splits, log, folder)
         result = {**result, "run": folder, "files": files}
+        if arguments.run.plots:
+            files["page"] = make_check_page(folder / "check.html", result, splits, files.get("findings"))
         write_json(files["check"], result)
         print_report(console, result)
     return result
@@ -77,12 +81,9 @@ def _result(arguments: CheckArguments, splits: Mapping[str, DetectionIndex], log
     elif counts["warning"] and arguments.check.strict:
         code = CHECK_FAILED
     figures = {split: split_figures(index, arguments.data.imgsz) for split, index in splits.items()}
-    first = next(iter(splits.values()), None)
-    data = arguments.data.data
     return {
         "ok": code == DONE,
         "exit_code": code,
-        "data": Path(data) if data is not None else (first.source if first is not None else None),
         "imgsz": arguments.data.imgsz,
         "num_errors": counts["error"],
         "num_warnings": counts["warning"],

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from yolo_accum.report import tables
 from yolo_accum.report.console import Console
 
+PLACES_SHOWN = 5
+"""Of each finding; ``check.json`` has a hundred."""
+
 
 def print_report(console: Console, result: Mapping[str, Any]) -> None:
-    """Findings, most severe first, then figures and files."""
-    for finding in result["findings"]:
-        console.on_message(f"{finding['severity']}: {finding['message']}")
+    """Findings, most severe first, then figures, advice and files."""
+    for _, alike in itertools.groupby(result["findings"], key=lambda finding: finding["code"]):
+        for line in _finding_lines(list(alike)):
+            console.on_message(line)
     splits: Mapping[str, Mapping[str, Any]] = result["splits"]
     if splits:
         console.terminal.print(_split_table(splits, result["imgsz"]))
@@ -24,6 +29,22 @@ def print_report(console: Console, result: Mapping[str, Any]) -> None:
     )
     for path in result["files"].values():
         console.on_message(f"written: {path}")
+
+
+def _finding_lines(alike: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """All findings of one kind: what and how many, then the first places of each file."""
+    first, total = alike[0], sum(finding["count"] for finding in alike)
+    sources = dict.fromkeys(finding["source"] for finding in alike)
+    where = f" in {next(iter(sources))}" if len(sources) == 1 else ""
+    yield f"{first['severity']}: {first['what']}: {total:,}{where}; {first['verdict']}"
+    for finding in alike:
+        prefix = f"{finding['source']}: " if len(sources) > 1 else ""
+        if finding["note"]:
+            yield f"    {prefix}{finding['note']}"
+        for place in finding["places"][:PLACES_SHOWN]:
+            yield f"    {prefix}{place}"
+        if finding["count"] > PLACES_SHOWN and finding["places"]:
+            yield f"    {prefix}and {finding['count'] - PLACES_SHOWN:,} more"
 
 
 def _split_table(splits: Mapping[str, Mapping[str, Any]], imgsz: int) -> tables.Table:

@@ -33,7 +33,12 @@ def check_pictures(
         widths_px[place], heights_px[place] = indices[number].widths_px[row], indices[number].heights_px[row]
     with console.progress("decoding pictures", len(rows)) as progress:
         seen = decode_pictures(
-            paths, widths_px, heights_px, workers=num_workers(arguments.data, len(rows)), progress=progress
+            paths,
+            widths_px,
+            heights_px,
+            size_px=arguments.data.imgsz,
+            workers=num_workers(arguments.data, len(rows)),
+            progress=progress,
         )
     for number, index in enumerate(indices):
         mine = {place: text for place, text in seen.problems.items() if split_numbers[place] == number}

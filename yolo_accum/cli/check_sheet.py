@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,20 +12,24 @@ from yolo_accum.report.contact_sheet import Cell, SheetLine, plot_contact_sheet
 
 
 def draw_findings(findings: Sequence[Finding], out: Path) -> Path | None:
-    """Draw the findings that name pictures, in their order; None where there are none.
+    """Draw the findings that name pictures, a line a kind; None where there are none.
+
+    Args:
+        findings: all of one kind together, the most important kind first.
+        out: the PNG to write.
 
     Raises:
         OSError: the file cannot be written (names it).
     """
-    lines = [
-        SheetLine(
-            title=f"{finding.kind.what}: {finding.count} ({finding.source.name})",
-            severity=finding.kind.severity,
-            cells=[
-                Cell(picture=mark.picture, box_xyxy_px=mark.box_xyxy_px, label=mark.label) for mark in finding.marks
-            ],
-        )
-        for finding in findings
-        if finding.marks
-    ]
+    lines = []
+    for kind, alike in itertools.groupby(findings, key=lambda finding: finding.kind):
+        together = list(alike)
+        cells = [
+            Cell(picture=mark.picture, box_xyxy_px=mark.box_xyxy_px, label=mark.label)
+            for finding in together
+            for mark in finding.marks
+        ]
+        total = sum(finding.count for finding in together)
+        if cells:
+            lines.append(SheetLine(title=f"{kind.what}: {total:,}", severity=kind.severity, cells=cells))
     return plot_contact_sheet(lines, out, read_image) if lines else None

@@ -13,6 +13,8 @@ MAX_SMALL_SHARE = 0.05
 """Objects under 8 px that are left without a word."""
 COMFORTABLE_PX = 32.0
 """Shorter side at which an object is found as well as a larger one; a smaller input that keeps it is as good."""
+LARGE_INPUT_PX = 1600
+"""Side of an input above which tiles are worth a thought."""
 RARE_BOXES = 20
 """A class with fewer training objects is hardly learned."""
 FEW_VAL_BOXES = 10
@@ -78,10 +80,14 @@ def _imgsz(train: Figures, imgsz: int) -> Iterator[Advice]:
         useful = min(wanted, _multiple_of_32(native_px))
         if useful > imgsz:
             rest = "95 % of them reach 8 px" if useful == wanted else "more is not in the pictures"
-            text = f"--imgsz {useful}: {told}; at {useful} px {rest} (their median side is {native_px:.0f} px)"
+            tiles = f", or cut the pictures into tiles of {imgsz} px" if useful > LARGE_INPUT_PX else ""
+            text = f"--imgsz {useful}{tiles}: {told}; at {useful} px {rest} (their median side is {native_px:.0f} px)"
             yield Advice(topic="small objects", option="--imgsz", value=useful, text=text)
         else:
-            text = f"cut the pictures into tiles: {told}, and the pictures have no more pixels ({native_px:.0f} px)"
+            text = (
+                f"take sharper pictures: {told}, and half of the pictures have {native_px:.0f} px or less, so a larger "
+                f"--imgsz ({wanted} for 8 px) only enlarges them, which helps less than detail would"
+            )
             yield Advice(topic="small objects", option=None, value=None, text=text)
         return
     enough = max(_multiple_of_32(imgsz * COMFORTABLE_PX / smallest_px), 320)
@@ -137,8 +143,8 @@ def _batch(train: Figures, batch: int | str, nbs: int) -> Iterator[Advice]:
     num_images = train["images"]
     if num_images < nbs:
         text = (
-            f"--nbs {max(1, num_images // 4)} or many epochs: the {num_images} training images do not fill one nominal "
-            f"batch of {nbs}, so an epoch is a single update"
+            f"a smaller --nbs, such as {max(1, num_images // 4)}, or many epochs: the {num_images} training images do "
+            f"not fill one nominal batch of {nbs}, so an epoch is a single update"
         )
         yield Advice(topic="small set", option="--nbs", value=max(1, num_images // 4), text=text)
     elif num_images < FEW_UPDATES * nbs:

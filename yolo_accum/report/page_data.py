@@ -16,7 +16,7 @@ GRID = 16
 """Cells along each side of the picture of where objects lie."""
 MAX_OBJECTS_PER_IMAGE = 20
 """Images with more objects share a bar."""
-SPLIT_NAMES = {"train": "training", "val": "validation"}
+SPLIT_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
 def data_record(index: DetectionIndex, imgsz: int) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def data_charts(splits: Mapping[str, Mapping[str, Any]]) -> dict[str, page_chart
     """Charts of recorded splits, by key.
 
     Args:
-        splits: by ``train`` and ``val``, those that exist.
+        splits: by ``train``, ``val`` and ``test``, those that exist.
     """
     charts = {}
     named = {SPLIT_NAMES[name]: record for name, record in splits.items()}

@@ -70,7 +70,11 @@ def test_small_objects_ask_for_a_larger_input_as_far_as_the_pictures_have_pixels
     capped = advice([[(0, square(0, 4))]] * MANY, size_px=(1280, 960))["small objects"]
     assert capped.value == 1280 and "more is not in the pictures" in capped.text
     native = advice([[(0, square(0, 4))]] * MANY)["small objects"]
-    assert native.value is None and "tiles" in native.text
+    assert native.value is None and "only enlarges them" in native.text
+    huge = advice([[(0, square(0, 20))]] * MANY, size_px=(4000, 3000))["small objects"]
+    assert huge.value == 1600 and "tiles" not in huge.text
+    larger = advice([[(0, square(0, 16))]] * MANY, size_px=(4000, 3000))["small objects"]
+    assert larger.value == 2016 and "tiles of 640 px" in larger.text
 
 
 def test_large_objects_allow_a_smaller_input() -> None:

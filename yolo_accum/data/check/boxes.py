@@ -21,7 +21,7 @@ def report_coinciding_boxes(index: DetectionIndex, log: FindingLog) -> None:
     is_same = index.labels[pairs[:, 0]] == index.labels[pairs[:, 1]]
     for kind, chosen in ((found.COINCIDING_BOXES, pairs[is_same]), (found.TWO_CLASSES, pairs[~is_same])):
         places = (_describe(index, *pair.tolist()) for pair in chosen)
-        marks = (_mark(index, row) for pair in chosen for row in pair.tolist()[1:])
+        marks = (_mark(index, *pair.tolist()) for pair in chosen)
         log.add(kind, index.source, len(chosen), places, marks=marks)
 
 
@@ -44,17 +44,20 @@ def _coinciding(index: DetectionIndex) -> Iterator[np.ndarray]:
 
 def _describe(index: DetectionIndex, row: int, other: int) -> str:
     box = ", ".join(f"{side:.0f}" for side in index.boxes_xyxy_px[row])
-    names = dict.fromkeys((index.class_names[index.labels[row]], index.class_names[index.labels[other]]))
-    return f"{index.image_paths[_image(index, row)]}: {' and '.join(names)} at [{box}] px"
+    return f"{index.image_paths[_image(index, row)]}: {_names(index, row, other)} at [{box}] px"
 
 
-def _mark(index: DetectionIndex, row: int) -> Mark:
-    left, top, right, bottom = index.boxes_xyxy_px[row].tolist()
+def _mark(index: DetectionIndex, row: int, other: int) -> Mark:
+    left, top, right, bottom = index.boxes_xyxy_px[other].tolist()
     return Mark(
         picture=index.image_paths[_image(index, row)],
         box_xyxy_px=(left, top, right, bottom),
-        label=index.class_names[index.labels[row]],
+        label=_names(index, row, other),
     )
+
+
+def _names(index: DetectionIndex, row: int, other: int) -> str:
+    return " and ".join(dict.fromkeys(index.class_names[index.labels[place]] for place in (row, other)))
 
 
 def _image(index: DetectionIndex, row: int) -> int:

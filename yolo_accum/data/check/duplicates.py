@@ -17,6 +17,7 @@ FLAT_LEVELS = 2.0
 
 _NUM_BANDS, _BAND_BITS = 4, 16
 _PAIRS_AT_ONCE = 1 << 22
+_COMPARED_AT_ONCE = 1 << 12
 
 
 def first_of_same(prints: Fingerprints) -> np.ndarray:
@@ -25,28 +26,47 @@ def first_of_same(prints: Fingerprints) -> np.ndarray:
     return first[inverse]
 
 
-def similar_pairs(prints: Fingerprints, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of pictures that look alike, for example neighbouring frames of a film or a picture saved anew.
+def similar_pairs(prints: Fingerprints, rows: np.ndarray, split_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures that look alike, for example neighbouring frames of a film or a picture saved anew.
+
+    Every picture comes with the one most like it among the earlier ones of its split, and among those of earlier
+    splits: a film of a thousand frames has half a million pairs, and nobody reads these.
 
     Args:
         prints: of n pictures.
-        rows: [m] which of them to compare; leave repeated ones out.
+        rows: [m] which of them to compare, ascending; leave repeated ones out.
+        split_numbers: [n] the split of each, ascending.
     Returns:
-        [p, 2] rows of ``prints``, the smaller one first, ascending; and [p] the correlation of each pair, 0..1.
+        [p, 2] rows of ``prints``, the earlier one first, by the later one; and [p] the correlation of each pair.
     """
     thumbs = prints.thumbs[rows].reshape(len(rows), -1).astype(np.float32)
     thumbs -= thumbs.mean(axis=1, keepdims=True)
     strength = np.linalg.norm(thumbs, axis=1)
     is_textured = strength >= FLAT_LEVELS * THUMB_PX
     rows, thumbs = rows[is_textured], thumbs[is_textured] / strength[is_textured, None]
-    kept_pairs, kept_correlations = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.float32)]
-    for pairs in _candidates(prints.hashes[rows]):
-        correlations = np.einsum("ij,ij->i", thumbs[pairs[:, 0]], thumbs[pairs[:, 1]])
-        is_alike = correlations >= MIN_CORRELATION
-        kept_pairs.append(pairs[is_alike])
-        kept_correlations.append(correlations[is_alike])
-    pairs, places = np.unique(np.sort(rows[np.concatenate(kept_pairs)], axis=1), axis=0, return_index=True)
-    return pairs, np.concatenate(kept_correlations)[places]
+    splits = split_numbers[rows]
+    best = np.full((2, len(rows)), MIN_CORRELATION, np.float32)  # within the split, across splits
+    partners = np.full((2, len(rows)), -1)
+    for earlier, later in _parts(_candidates(prints.hashes[rows])):
+        correlations = np.einsum("ij,ij->i", thumbs[earlier], thumbs[later])
+        kind = (splits[earlier] != splits[later]).astype(np.intp)
+        order = np.argsort(correlations, kind="stable")
+        order = order[correlations[order] >= best[kind[order], later[order]]]
+        # Where a picture comes up more than once, the last one assigned stays: the most alike.
+        best[kind[order], later[order]] = correlations[order]
+        partners[kind[order], later[order]] = earlier[order]
+    kind, later = np.nonzero(partners >= 0)
+    order = np.lexsort((kind, later))
+    kind, later = kind[order], later[order]
+    return np.column_stack([rows[partners[kind, later]], rows[later]]), best[kind, later]
+
+
+def _parts(many: Iterator[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs in parts whose small copies fit into a cache; the earlier and the later ones."""
+    for pairs in many:
+        for start in range(0, len(pairs), _COMPARED_AT_ONCE):
+            part = pairs[start : start + _COMPARED_AT_ONCE]
+            yield part.min(axis=1), part.max(axis=1)
 
 
 def _candidates(hashes: np.ndarray) -> Iterator[np.ndarray]:

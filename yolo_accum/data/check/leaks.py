@@ -55,7 +55,7 @@ class Duplicates:
     same: np.ndarray
     """[p, 2] numbers of pictures with one content, the first one first."""
     similar: np.ndarray
-    """[q, 2] numbers of pictures that look alike."""
+    """[q, 2] numbers of pictures that look alike, at most two pairs a picture; see ``similar_pairs``."""
     correlations: np.ndarray
     """[q] of the small grey copies."""
 
@@ -65,7 +65,7 @@ def report_duplicates(seen: SeenPictures, log: FindingLog) -> Duplicates:
     first = first_of_same(seen.prints)
     numbers = np.arange(len(seen))
     again = numbers[first != numbers]
-    similar, correlations = similar_pairs(seen.prints, numbers[first == numbers])
+    similar, correlations = similar_pairs(seen.prints, numbers[first == numbers], seen.split_numbers)
     duplicates = Duplicates(same=np.column_stack([first[again], again]), similar=similar, correlations=correlations)
     _report_pairs(seen, duplicates.same, None, (found.SAME_PICTURE, found.LEAKED_PICTURE), log)
     _report_pairs(seen, duplicates.similar, duplicates.correlations, (found.SIMILAR_PICTURE, found.LEAKED_SIMILAR), log)

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from yolo_accum.data.check.fingerprints import Fingerprints
-from yolo_accum.data.images import UnreadableImageError, read_image, require_size
+from yolo_accum.data.images import UnreadableImageError, read_working_image
 from yolo_accum.errors import TrainingError
 
 PICTURES_PER_TASK = 16
@@ -39,6 +39,7 @@ def decode_pictures(
     widths_px: np.ndarray,
     heights_px: np.ndarray,
     *,
+    size_px: int,
     workers: int,
     progress: Callable[[int], None],
 ) -> PicturePass:
@@ -48,6 +49,7 @@ def decode_pictures(
         paths: n files.
         widths_px: [n], as the index knows them.
         heights_px: [n].
+        size_px: side of the network input.
         workers: processes; 0 decodes in this one.
         progress: is told how many pictures are done.
     Raises:
@@ -60,6 +62,7 @@ def decode_pictures(
             [paths[number] for number in range(start, min(start + PICTURES_PER_TASK, len(paths)))],
             widths_px[start : start + PICTURES_PER_TASK],
             heights_px[start : start + PICTURES_PER_TASK],
+            size_px,
         )
         for start in starts
     )
@@ -74,18 +77,17 @@ def decode_pictures(
     return PicturePass(problems=dict(sorted(problems.items())), prints=prints)
 
 
-_Task = tuple[int, list[str], np.ndarray, np.ndarray]
+_Task = tuple[int, list[str], np.ndarray, np.ndarray, int]
 _Result = tuple[int, list[str | None], Fingerprints]
 
 
 def _decode_some(task: _Task) -> _Result:
-    start, paths, widths_px, heights_px = task
+    start, paths, widths_px, heights_px, size_px = task
     prints = Fingerprints.empty(len(paths))
     sentences: list[str | None] = [None] * len(paths)
     for row, (path, width_px, height_px) in enumerate(zip(paths, widths_px, heights_px, strict=True)):
         try:
-            image = read_image(path)
-            require_size(path, image, int(width_px), int(height_px))
+            image = read_working_image(path, int(width_px), int(height_px), size_px)
             prints.put_picture(row, image, Path(path).read_bytes())
         except (UnreadableImageError, OSError) as error:
             sentences[row] = str(error)
