@@ -15,6 +15,7 @@ from yolo_accum.errors import UserError
 
 CHANGEABLE_ON_RESUME = frozenset(
     {"batch", "memory", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
+    | {"cache", "cache_dir", "cache_limit"}
     | {"data", "val_data", "images", "val_images", "save_minutes", "plots", "log", "callbacks"}
 )
 """How the work is cut, where the data lie, who follows; anything else would make it another run."""

@@ -22,6 +22,7 @@ from yolo_accum.cli.page_records import (
     PageRecords,
     write_evaluation,
 )
+from yolo_accum.cli.picture_caching import cached_pictures
 from yolo_accum.cli.plan_memory import measure_memory
 from yolo_accum.cli.problems import ProblemReporter
 from yolo_accum.cli.run_events import run_ended, run_started, switched_off
@@ -132,9 +133,11 @@ def _train(
     if training.summary is not None:
         console.on_message(str(training.summary))
     evaluator = _evaluator(training, splits, console)
-    folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
-    run = _Run(training, evaluator, folder, start, console, followers)
-    return run.carry_out() if replicas.is_first else run.take_part()
+    with cached_pictures(start.config.data, training.index, replicas, console) as pictures:
+        training.dataset.pictures = pictures
+        folder = start.folder or replicas.decide(lambda: make_run_folder(start.config.run))
+        run = _Run(training, evaluator, folder, start, console, followers)
+        return run.carry_out() if replicas.is_first else run.take_part()
 
 
 def _with_batch(config: TrainConfig, index: DetectionIndex, replicas: Replicas, console: Console) -> TrainConfig:

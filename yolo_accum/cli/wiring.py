@@ -161,6 +161,7 @@ def absolute_paths(config: TrainConfig) -> TrainConfig:
         val_data=absolute(config.data.val_data),
         images=absolute(config.data.images),
         val_images=absolute(config.data.val_images),
+        cache_dir=absolute(config.data.cache_dir),
     )
     return replace(
         config,

@@ -31,5 +31,7 @@ def byte_size(text: str, option: str) -> int:
 
 
 def size_text(num_bytes: float) -> str:
-    """For people: 1.23 GiB, 345 MiB."""
+    """For people: 1.23 GiB, 345 MiB, 12 KiB."""
+    if num_bytes < 2**20:
+        return f"{num_bytes / 2**10:.0f} KiB"
     return f"{num_bytes / 2**30:.2f} GiB" if num_bytes >= 2**30 else f"{num_bytes / 2**20:.0f} MiB"

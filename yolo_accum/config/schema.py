@@ -54,6 +54,13 @@ class DataConfig:
     """Side of the square network input in pixels, a multiple of 32."""
     workers: int | None = None
     """Loader processes of a replica; by default one for each of its cores, at most 8."""
+    cache: Literal["none", "ram", "disk"] = "none"
+    """Keep the decoded training pictures, one copy for all processes of the machine: in memory for this run, or in a
+    file for later runs too."""
+    cache_dir: str | None = None
+    """Folder of the file of --cache disk; by default in the user's cache folder."""
+    cache_limit: str | None = None
+    """The most that --cache may take, such as 20GiB; by default 80 % of the memory or disk that is free."""
     classes: tuple[str, ...] = ()
     """Train on these classes alone: their ids in the data set or their names, for example 0,2. Pictures of others stay,
     as background."""
@@ -74,6 +81,11 @@ class DataConfig:
         )
         if self.workers is not None:
             _check_range(self, 0, 256, "workers")
+        if self.cache_limit is not None:
+            byte_size(str(self.cache_limit), "--cache-limit")
+        if self.cache_dir is not None:
+            is_path = bool(self.cache_dir.strip()) and "\0" not in self.cache_dir
+            _check("cache_dir", repr(self.cache_dir), is_path, "the path of a folder is needed")
         _check("fraction", self.fraction, 0 < self.fraction <= 1, "a number above 0, up to 1, is needed")
         _check_range(self, 0, 1, "balance")
 

@@ -25,6 +25,7 @@ from yolo_accum.data.images import (
 )
 from yolo_accum.data.mosaic import NUM_TILES, Picture, Scene, blend, mosaic_closed, mosaic_scene, single_scene
 from yolo_accum.data.order import Stream, keyed_rng, recent_positions
+from yolo_accum.data.picture_cache import PictureCache
 from yolo_accum.data.rectangles import RectangularBatches
 from yolo_accum.data.sampling import ImageOrder
 from yolo_accum.errors import UserError
@@ -94,6 +95,8 @@ class TrainDataset(Dataset[Sample]):
         self._augmentations = augmentations
         self.order = order or ImageOrder(seed, len(index))
         self._cache = ImageCache(cache_mib)
+        self.pictures: PictureCache | None = None
+        """Decoded pictures that all processes share; used where it has been set, for its own input size."""
 
     def __len__(self) -> int:
         return self.order.num_positions
@@ -196,14 +199,19 @@ class TrainDataset(Dataset[Sample]):
         width_px, height_px = int(self.index.widths_px[row]), int(self.index.heights_px[row])
         image = None
         try:
-            image = self._cache.get(
-                (row, key.size_px),
-                lambda: read_working_image(self.index.image_paths[row], width_px, height_px, key.size_px),
-            )
+            image = self._image(row, width_px, height_px, key.size_px)
         except UnreadableImageError as error:
             problems.append(str(error))
         boxes_xyxy_px, labels = _training_boxes(self.index, row)
         return Picture(image=image, width_px=width_px, height_px=height_px, boxes_xyxy_px=boxes_xyxy_px, labels=labels)
+
+    def _image(self, row: int, width_px: int, height_px: int, size_px: int) -> np.ndarray:
+        def load() -> np.ndarray:
+            return read_working_image(self.index.image_paths[row], width_px, height_px, size_px)
+
+        if self.pictures is not None and self.pictures.size_px == size_px:
+            return self.pictures.get(row, load)
+        return self._cache.get((row, size_px), load)
 
 
 class EvalDataset(Dataset[Sample]):

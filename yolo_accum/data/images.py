@@ -55,20 +55,32 @@ def read_working_image(path: str | Path, width_px: int, height_px: int, size_px:
     Raises:
         UnreadableImageError: as ``read_image``, or the file does not have the size that the index says.
     """
-    longer_px = max(width_px, height_px)
     data = _read_bytes(path)
     is_jpeg = data[:3].tobytes() == _JPEG_MAGIC
-    reduction = next((f for f in (8, 4, 2) if is_jpeg and longer_px >= f * size_px), 1)
+    reduction = _reduction(width_px, height_px, size_px) if is_jpeg else 1
     image = _decode(path, data, _DECODE_FLAGS[reduction])
-    found_height_px, found_width_px = image.shape[:2]
     require_size(path, image, width_px, height_px, reduction)
-    found_height_px, found_width_px = image.shape[:2]
-    shrink = size_px / max(found_width_px, found_height_px)
-    if shrink >= 1:
+    target = working_size(width_px, height_px, size_px)
+    if image.shape[1::-1] == target:
         return image
-    target = (max(1, round(found_width_px * shrink)), max(1, round(found_height_px * shrink)))
     # Averaging areas avoids aliasing, but costs eight times as much as linear, which is as good up to a half.
+    shrink = max(target) / max(image.shape[:2])
     return cv2.resize(image, target, interpolation=cv2.INTER_AREA if shrink < 0.5 else cv2.INTER_LINEAR)
+
+
+def working_size(width_px: int, height_px: int, size_px: int) -> tuple[int, int]:
+    """Width and height of what ``read_working_image`` returns."""
+    reduction = _reduction(width_px, height_px, size_px)
+    width_px, height_px = -(-width_px // reduction), -(-height_px // reduction)
+    shrink = size_px / max(width_px, height_px)
+    if shrink >= 1:
+        return width_px, height_px
+    return max(1, round(width_px * shrink)), max(1, round(height_px * shrink))
+
+
+def _reduction(width_px: int, height_px: int, size_px: int) -> int:
+    """The smallest size at which a JPEG decoder still covers the network input, as a divisor."""
+    return next((f for f in (8, 4, 2) if max(width_px, height_px) >= f * size_px), 1)
 
 
 def require_size(path: str | Path, image: np.ndarray, width_px: int, height_px: int, reduction: int = 1) -> None:
