@@ -243,7 +243,7 @@ SHARED_BETWEEN_SPLITS = _warning(
 UNSEEN_CLASS = _warning(
     "unseen-class", "classes with objects in this split and none in training", "kept, but never learned"
 )
-UNMEASURED_CLASS = _warning(
+UNMEASURED_CLASS = _info(
     "unmeasured-class", "trained classes without any object in this split", "kept; no accuracy is measured for them"
 )
 SAME_PICTURE = _warning(
