@@ -96,6 +96,7 @@ def test_errors_of_all_splits_are_told_at_once_most_severe_first(
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     messages = " ".join(item["message"] for item in result["findings"])
     assert "labels/train/a.txt line 2" in messages and "labels/val/c.txt line 1" in messages
+    assert "unmeasured-class" not in codes(result)  # the class that c.txt lacks may be in the row that was refused
 
 
 def test_a_split_that_cannot_be_read_does_not_hide_the_others(

@@ -56,16 +56,21 @@ def read_splits(
 
 
 def compare_splits(splits: dict[str, DetectionIndex], log: FindingLog) -> None:
-    """What is odd about the splits together: what a training would refuse, pictures and classes they do not share."""
+    """What is odd about the splits together: what a training would refuse, pictures and classes they do not share.
+
+    Boxes that could not be read are missing in the splits, so after an error nothing is said about classes.
+    """
     train = splits.get("train")
     if train is None:
+        return
+    if "test" in splits:
+        _report_shared(splits, log)
+    if any(finding.kind.severity == "error" for finding in log.findings):
         return
     try:
         require_trainable(train, splits.get("val"), log)
     except UserError as error:
         _add_unusable(log, train.source, error)
-    if "test" in splits:
-        _report_shared(splits, log)
     trained = _num_boxes(train) > 0
     for split, index in splits.items():
         if split == "train" or index.num_classes != train.num_classes:
