@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from yolo_accum.cli.case_commands import run_verb
-from yolo_accum.cli.case_setup import Case
+from yolo_accum.cli.case_setup import REJECT, Case
+from yolo_accum.cli.failures import BAD_INPUT
 from yolo_accum.config.schema import DataConfig
 from yolo_accum.contracts import DetectionIndex, Detections
 from yolo_accum.data.description import open_truth
@@ -101,9 +102,16 @@ def _compare(
     words = ["val", "--data", str(truth), "--predictions", str(detections), *options, "--project", str(scratch / "val")]
     outcome = run_verb(words, case.working_folder)
     told = f"val {' '.join(options)}".strip()
+    pieces = case.content.get("message_must_name") or []
+    silent = [piece for piece in pieces if piece not in outcome.text]
     if outcome.code:
-        yield f"{told} ends with exit code {outcome.code}: {outcome.text.strip().splitlines()[-1:]}"
+        if outcome.code != BAD_INPUT or REJECT not in case.allowed or outcome.bare_traceback:
+            yield f"{told} ends with exit code {outcome.code}: {outcome.text.strip()[-200:]}"
+        elif silent:
+            yield f"{told}: the refusal does not name {', '.join(silent)}"
         return
+    if case.allowed == {REJECT}:
+        yield f"{told} is carried out, expected {REJECT}"
     for name in ("AP", "AP50"):
         if name in expect and abs((outcome.result[name] or 0) - expect[name]) > _TOLERANCE:
             yield f"{told}: {name} is {outcome.result[name]}, expected {expect[name]}"
@@ -113,7 +121,5 @@ def _compare(
         is_same = value is None if wanted is None else isinstance(value, float) and abs(value - wanted) <= _TOLERANCE
         if not is_same:
             yield f"{told}: AP of {name} is {value}, expected {json.dumps(wanted)}"
-    pieces = case.content.get("message_must_name") or []
-    silent = [piece for piece in pieces if piece not in outcome.text]
     if silent and "--max-det" not in options:
         yield f"{told}: the messages do not name {', '.join(silent)}"

@@ -15,6 +15,9 @@ from typing import Any
 
 from yolo_accum.errors import UserError
 
+ACCEPT, WARN, REJECT = "accept", "accept_with_warning", "reject"
+"""The verdicts."""
+
 _SETUP_COMMANDS = ("ln", "chmod", "mkdir", "cp", "mv", "touch", "rm")
 """A case may ask for these before it runs, in its copy; nothing else is run."""
 
@@ -44,11 +47,9 @@ class Case:
 
     @property
     def working_folder(self) -> Path:
-        """Where its commands are run: ``run_from``, else the folder of the case."""
+        """Where its commands are run: ``run_from`` within the case; a folder outside of it where that is none."""
         folder = self.folder / str(self.content.get("run_from") or "")
-        if not folder.is_dir():
-            raise UserError(f"{self.name}: run_from {self.content['run_from']!r} is no folder")
-        return folder
+        return folder if folder.is_dir() else self.folder.parent
 
     def path(self, name: str) -> str:
         """A path of the case as a user in the working folder writes it."""
@@ -88,22 +89,25 @@ def prepare_case(source: Path, target: Path) -> Case:
 
 
 def _set_up(case: Case, step: Any) -> None:
-    if isinstance(step, str):
-        words = shlex.split(step)
+    if isinstance(step, str | list):
+        words = shlex.split(step) if isinstance(step, str) else list(map(str, step))
         if not words or words[0] not in _SETUP_COMMANDS:
-            raise UserError(f"{case.name}: setup {step!r} is not understood; known are {', '.join(_SETUP_COMMANDS)}")
+            raise UserError(f"setup {step!r} is not understood; known are {', '.join(_SETUP_COMMANDS)}")
         subprocess.run(words, cwd=case.folder, check=True)
         return
+    links = step.get("symlinks") or step.get("links") or {}
     link = next((step[key] for key in ("symlink", "link") if key in step), None)
     target = next((step[key] for key in ("target", "to", "points_to") if key in step), None)
     if link is not None and target is not None:
-        path = case.folder / link
+        links = {link: target}
+    for name, place in dict(links).items():
+        path = case.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(target)
-    elif "file" in step and "content" in step:
+        path.symlink_to(place)
+    if "file" in step and "content" in step:
         apply_edit(case, step)
-    else:
-        raise UserError(f"{case.name}: setup {step!r} is not understood")
+    elif not links:
+        raise UserError(f"setup {step!r} is not understood")
 
 
 def apply_edit(case: Case, edit: Mapping[str, Any]) -> None:

@@ -17,13 +17,12 @@ from yolo_accum.cli.case_commands import Outcome, run_verb
 from yolo_accum.cli.case_data import ReadSplit, lowest_contrast, read_split, wrong_boxes, wrong_pixels
 from yolo_accum.cli.case_flip import wrong_after_flip
 from yolo_accum.cli.case_scoring import wrong_perfect_score, wrong_scores
-from yolo_accum.cli.case_setup import Case, apply_edit, find_cases, prepare_case, tree_digest
+from yolo_accum.cli.case_setup import ACCEPT, REJECT, WARN, Case, apply_edit, find_cases, prepare_case, tree_digest
 from yolo_accum.cli.case_training import wrong_in_training
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
 from yolo_accum.errors import UserError
 from yolo_accum.report.console import Console
 
-_ACCEPT, _WARN, _REJECT = "accept", "accept_with_warning", "reject"
 _TRAIN_DEFAULTS = {"batch": 4, "nbs": 4, "epochs": 1, "imgsz": 64}
 """Enough for a case that is not about the loop."""
 
@@ -99,7 +98,9 @@ def _wrong(case: Case, scratch: Path) -> Iterator[str]:
 def _data_options(case: Case) -> list[str]:
     paths = case.content["paths"]
     if case.content["format"] == "yolo":
-        return ["--data", case.path(case.content.get("data_yaml") or paths["data_yaml"])]
+        special = str(case.content.get("data_yaml", ""))
+        is_file = bool(special) and len(special) < 200 and (case.folder / special).is_file()
+        return ["--data", case.path(special if is_file else paths["data_yaml"])]
     options = {
         "train_json": "--data",
         "train_images": "--images",
@@ -117,9 +118,9 @@ def _wrong_check(case: Case, data: Sequence[str], scratch: Path) -> Iterator[str
     findings = outcome.result.get("findings", [])
     # Whether a warning is due is told by training, which says what reading found; a check knows more than that.
     is_refused = outcome.code not in (DONE, CHECK_FAILED)
-    verdict = _REJECT if is_refused else _ACCEPT if _ACCEPT in case.allowed else _WARN
-    if verdict == _WARN and not any(finding["severity"] == "warning" for finding in findings):
-        verdict = _ACCEPT
+    verdict = REJECT if is_refused else ACCEPT if ACCEPT in case.allowed else WARN
+    if verdict == WARN and not any(finding["severity"] == "warning" for finding in findings):
+        verdict = ACCEPT
     if outcome.bare_traceback:
         yield "check shows a traceback"
     if verdict not in case.allowed:
@@ -128,12 +129,12 @@ def _wrong_check(case: Case, data: Sequence[str], scratch: Path) -> Iterator[str
         yield f"check says {verdict}, expected {wanted} ({told or outcome.text.strip()[-200:]})"
     yield from _unnamed("check", case, verdict, outcome.text)
     train = outcome.result.get("splits", {}).get("train")
-    if train is not None and verdict != _REJECT:
+    if train is not None and verdict != REJECT:
         yield from _wrong_background(case, train["images_without_objects"], findings)
 
 
 def _unnamed(verb: str, case: Case, verdict: str, text: str) -> Iterator[str]:
-    if verdict == _ACCEPT and _ACCEPT in case.allowed:
+    if verdict == ACCEPT and ACCEPT in case.allowed:
         return
     silent = [piece for piece in case.content.get("message_must_name") or [] if piece not in text]
     if silent:
@@ -179,12 +180,12 @@ def _wrong_outcome(case: Case, trained: Outcome, project: Path) -> Iterator[str]
     if trained.code == DONE:
         warnings = [line for line in trained.text.splitlines() if line.startswith("warning: ")]
         is_told = warnings or "notice: " in trained.text  # a notice is about the loop, never about the data
-        verdict = _WARN if warnings or (is_told and _ACCEPT not in case.allowed) else _ACCEPT
+        verdict = WARN if warnings or (is_told and ACCEPT not in case.allowed) else ACCEPT
         if verdict not in case.allowed:
             told = "; ".join(warnings) or "nothing"
             yield f"train says {told}, expected {' or '.join(sorted(case.allowed))}"
     else:
-        verdict = _REJECT
+        verdict = REJECT
         if verdict not in case.allowed:
             yield f"train ends with exit code {trained.code}: {trained.text.strip()[-300:]}"
         if trained.code != BAD_INPUT:

@@ -42,10 +42,10 @@ class DataConfig:
     """Which pictures, at which size."""
 
     data: str | None = None
-    """Data set: a data YAML, or the COCO JSON of the training split (for `val`, of the split to evaluate).
-    Without it the embedded default set is used."""
+    """Data set: a data YAML, the COCO JSON of the training split (for `val`, of the split to evaluate), or a folder that
+    a tool exported; docs/data.md has all forms. Without it the embedded default set is used."""
     val_data: str | None = None
-    """COCO JSON of the validation split, when --data is a COCO JSON."""
+    """Validation split, when --data is a COCO JSON or another single split."""
     images: str | None = None
     """Folder of the pictures, when they are neither beside the COCO JSON nor in its images/ folder."""
     val_images: str | None = None

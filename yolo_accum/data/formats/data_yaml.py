@@ -50,14 +50,13 @@ class DataYaml:
             UserError: it does not exist.
         """
         tried = [self.root / entry]
-        shorter = entry
+        shorter = entry = entry.replace("\\", "/")  # as Windows tools write them
         while shorter.startswith("../"):
             shorter = shorter[3:]
-        if shorter != entry:
-            tried.append(self.root / shorter)
-        for place, candidate in enumerate(tried):
+        tried += [self.root / spelling for spelling in (entry, shorter) if self.root / spelling not in tried]
+        for candidate in tried:
             if candidate.exists():
-                if place:
+                if candidate == self.root / shorter and shorter != entry:
                     log.add(found.DROPPED_DOTS, self.path, 1, [f"{split}: {entry}"])
                 return Path(os.path.normpath(candidate))
         raise UserError(

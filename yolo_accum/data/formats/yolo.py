@@ -113,11 +113,12 @@ def _in_list(source: Path, path: Path, log: FindingLog) -> list[str]:
 
 def _listed(folder: Path, name: str) -> str:
     """The picture of a line. CVAT writes ``data/images/x.jpg`` for what lies in ``images``, the list beside it."""
-    picture = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
-    if name.startswith("data/") and not os.path.isfile(picture):  # noqa: PTH113
-        shorter = os.path.normpath(os.path.join(folder, name.removeprefix("data/")))  # noqa: PTH118
-        return shorter if os.path.isfile(shorter) else picture  # noqa: PTH113
-    return picture
+    slashed = name.replace("\\", "/")  # as Windows tools write them
+    for spelling in (name, slashed, slashed.removeprefix("data/")):
+        picture = os.path.normpath(os.path.join(folder, spelling))  # noqa: PTH118
+        if os.path.isfile(picture):  # noqa: PTH113
+            return picture
+    return os.path.normpath(os.path.join(folder, name))  # noqa: PTH118
 
 
 def _report_label_files(
