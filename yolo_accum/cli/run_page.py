@@ -182,8 +182,8 @@ def _costly(
     ]
     return Gallery(
         intro=f"The {len(pairs)} validation images that cost the most: AP would be higher by so much if everything in "
-        f"the image were found with certainty, and nothing false. Truth on the left, detections with a score of at "
-        f"least {conf:g} on the right. Point at a box for its name.",
+        f"the image were found with certainty, and nothing false. Truth beside detections with a score of at least "
+        f"{conf:g}; point at a box for its name.",
         pairs=pairs,
     )
 

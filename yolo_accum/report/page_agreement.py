@@ -12,37 +12,50 @@ from yolo_accum.report.page_charts import Chart
 
 
 def agreement_charts(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, Chart]:
-    """For every pair of arms: cosine by part of the network at each moment (mean over the seeds), and the losses of
-    the first updates."""
+    """For every pair of arms the cosine by part of the network at each moment (mean over the seeds); for all of them
+    together the losses of the first updates."""
     charts: dict[str, Chart] = {}
     for number, entry in enumerate(comparisons):
-        pair = f"{entry['arm']} against {entry['reference']}"
         measured = entry.get("gradients") or ()
         moments = list(dict.fromkeys(item["moment"] for item in measured))
         parts = list(dict.fromkeys(part for item in measured for part in item.get("parts", {})))
         if parts:
             charts[f"parts_{number}"] = page_charts.bars(
-                f"Gradients by part of the network: {pair}",
+                f"Gradients by part of the network: {entry['arm']} against {entry['reference']}",
                 "cosine",
                 parts,
                 [{"name": moment, "values": _cosines(measured, moment, parts)} for moment in moments],
                 across=True,
                 note="1 is the same direction. Means over the seeds; gradients of one window, before clipping.",
             )
-        loss = entry.get("loss") or {}
-        by_seed = [item for item in loss.get("by_seed", ()) if item.get("relative_differences")]
-        if by_seed:
-            length = max(len(item["relative_differences"]) for item in by_seed)
-            charts[f"first_losses_{number}"] = page_charts.lines(
-                f"Losses of the first updates: {pair}",
-                "update",
-                "relative difference",
-                np.arange(1, length + 1),
-                [{"name": f"seed {item['seed']}", "y": _padded(item, length)} for item in by_seed],
-                top=None,
-                note="|difference| of the losses over the reference's.",
-            )
-    return charts
+    return charts | _first_losses(comparisons)
+
+
+def _first_losses(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, Chart]:
+    measured = [
+        (number, seed, entry, item)
+        for number, entry in enumerate(comparisons)
+        for seed, item in enumerate((entry.get("loss") or {}).get("by_seed") or ())
+        if item.get("relative_differences")
+    ]
+    if not measured:
+        return {}
+    length = max(len(item["relative_differences"]) for *_, item in measured)
+    series = [
+        {"name": entry["arm"], "y": _padded(item, length), "colour": number, "dash": seed % 3}
+        for number, seed, entry, item in measured
+    ]
+    reference = measured[0][2]["reference"]
+    chart = page_charts.lines(
+        f"Losses of the first updates against {reference}",
+        "update",
+        "relative difference",
+        np.arange(1, length + 1),
+        series,
+        top=None,
+        note="|difference| of the losses over the reference's. Seeds: whole, dashed, dotted.",
+    )
+    return {"first_losses": chart}
 
 
 def agreement_rows(comparisons: Sequence[Mapping[str, Any]]) -> list[list[str]]:

@@ -79,6 +79,7 @@
       xAxis: {
         ...axisLook(), type: "value", name: chart.kind === "curves" ? AXES[state.axis] : chart.xlabel,
         nameLocation: "middle", nameGap: 26, min: chart.kind === "curves" ? 0 : "dataMin", max: "dataMax",
+        minInterval: chart.kind === "lines" && chart.x.every(Number.isInteger) ? 1 : 0,
         axisLabel: {color: colour("ink"), hideOverlap: true, formatter: value => value >= 1e4 ? +(value / 1e3).toPrecision(4) + "k" : text(value), showMaxLabel: false},
       },
       yAxis: {
@@ -184,11 +185,12 @@
   // The end of every line, for those who do not see it.
   function described(chart) {
     if (chart.kind !== "curves") return "";
-    const ends = linesOf(chart).slice(0, 8).map(line => {
+    const ends = linesOf(chart).map(line => {
       const last = line.points.filter(point => point[1] !== null).pop();
       return last ? `${line.name} ${text(last[1])}` : "";
     }).filter(Boolean);
-    return ends.length ? `At the end: ${ends.join(", ")}.` : "";
+    const more = ends.length > 8 ? ` and ${ends.length - 8} more lines` : "";
+    return ends.length ? `At the end: ${ends.slice(0, 8).join(", ")}${more}.` : "";
   }
 
   function rowsOf(chart) {
