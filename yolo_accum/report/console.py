@@ -159,7 +159,7 @@ class Console(Observer):
 
     @contextlib.contextmanager
     def progress(self, task: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for something countable, none without a terminal.
+        """A bar for something countable; without a terminal a line every half minute.
 
         Yields:
             a function that is told how many are done.
@@ -171,11 +171,23 @@ class Console(Observer):
                 bars = _bars(self.terminal)
                 stack.enter_context(self._display(lambda: bars))
             else:
-                yield lambda done: None
+                yield self._plain_progress(task, total)
                 return
             task_id = bars.add_task(task, total=total)
             stack.callback(bars.remove_task, task_id)
             yield lambda done: bars.update(task_id, completed=done)
+
+    def _plain_progress(self, task: str, total: int) -> Callable[[int], None]:
+        """Prints how many are done when the last line is old; nothing for what takes less than that."""
+        last_s = self._clock()
+
+        def tell(done: int) -> None:
+            nonlocal last_s
+            if self._clock() - last_s >= PLAIN_LINE_EVERY_S:
+                last_s = self._clock()
+                self._print(f"{task} {done:,}/{total:,}")
+
+        return tell
 
     def startup_table(self, rows: Mapping[str, str]) -> None:
         """What the run is about to do, label by label."""

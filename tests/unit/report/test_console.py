@@ -145,12 +145,15 @@ def test_a_countable_task_gets_a_bar_on_a_terminal(running: bool) -> None:
     assert "validation" not in screen.getvalue()[after:]
 
 
-def test_a_countable_task_is_silent_without_a_terminal() -> None:
+def test_without_a_terminal_a_countable_task_gets_a_line_every_30_seconds() -> None:
     screen = Screen()
-    with make_console(screen, terminal=False).progress("validation", 100) as done:
-        done(64)
+    # Asked at the start, then with every number, and once more where a line is due.
+    console = make_console(screen, terminal=False, times_s=[0.0, 10.0, 31.0, 31.0, 40.0])
+    with console.progress("validation", 5000) as done:
+        for number in (500, 1234, 2000):
+            done(number)
 
-    assert screen.plain == ""
+    assert screen.plain == "validation 1,234/5,000"
 
 
 def test_metrics_table_shows_undefined_numbers_as_a_dash_and_names_as_they_are() -> None:
