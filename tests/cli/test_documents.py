@@ -17,6 +17,7 @@ from yolo_accum.config.arguments import (
     parse_val,
     parse_verify,
 )
+from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.load import TRAIN_PARTS
 from yolo_accum.config.options import declared_options
 from yolo_accum.config.paths import cfg_folder
@@ -53,9 +54,10 @@ def test_the_commands_of_the_readme_are_understood() -> None:
         "predict": parse_predict,
         "check": parse_check,
         "preview": parse_preview,
+        "compare": parse_compare,
     }
     commands = re.findall(
-        r"yolo-accum (train|plan|verify|val|predict|check|preview) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme()
+        r"yolo-accum (train|plan|verify|val|predict|check|preview|compare) (-[^`\n]*|[\w/]+ -[^`\n]*)", readme()
     )
 
     assert {verb for verb, _ in commands} == set(parsers) <= set(VERBS)
@@ -65,7 +67,16 @@ def test_the_commands_of_the_readme_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "data/README.md", "docs/accumulation.md", "docs/augmentation.md", "docs/norms.md", "docs/check.md"]
+    "document",
+    [
+        "README.md",
+        "data/README.md",
+        "docs/accumulation.md",
+        "docs/augmentation.md",
+        "docs/norms.md",
+        "docs/check.md",
+        "docs/compare.md",
+    ],
 )
 def test_links_and_folders_that_a_document_names_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")

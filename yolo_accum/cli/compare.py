@@ -66,6 +66,7 @@ def _carry_out(comparison: Comparison, lock: IO[str], console: Console) -> Mappi
         _write(comparison, runs, [])
 
     runs = Runs(comparison, lock, tell)
+    _write(comparison, runs, [])  # so that there is something to look at from the start
     progress = _Progress(runs, comparison, console)
     try:
         with progress:
@@ -134,8 +135,7 @@ def _what_comes(comparison: Comparison) -> Any:
     base, reference = comparison.plan, reference_of(comparison.arms, comparison.compare)
     rows = []
     for arm in comparison.arms:
-        plan = comparison.plan_of(arm)
-        same = comparison.has_same_windows(arm)
+        plan, same = comparison.plans[arm.name], comparison.same_windows[arm.name]
         changes = ", ".join(f"{name} {value}" for name, value in arm.changes.items())
         rows.append(
             [
@@ -189,4 +189,7 @@ class _Progress:
         left_s = (now_s - self._start_s) / done * (self._total - done) if done > 0 else None
         eta = "-" if left_s is None else time.strftime("%H:%M:%S", time.gmtime(left_s))
         names = "; ".join(run.title for run in self._runs.running)
-        self._console.on_message(f"comparison: {done} of {self._total} images, {names}, ETA {eta}")
+        ended, runs = self._runs.num_ended, len(self._runs.states)
+        self._console.on_message(
+            f"comparison: {ended} of {runs} runs, {done} of {self._total} images, now {names}, ETA {eta}"
+        )

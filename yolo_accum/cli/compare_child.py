@@ -17,12 +17,13 @@ from yolo_accum.cli.main import main
 LOOK_EVERY_S = 0.5
 
 
-def _follow(parent: int) -> None:
+def follow(parent: int) -> None:
+    """Until the parent is gone; then let this process end."""
     while os.getppid() == parent:
         time.sleep(LOOK_EVERY_S)
     os.kill(os.getpid(), signal.SIGTERM)  # a training saves its state at the end of the window
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_follow, args=(int(sys.argv[1]),), daemon=True).start()
+    threading.Thread(target=follow, args=(int(sys.argv[1]),), daemon=True).start()
     sys.exit(main(sys.argv[2:]))

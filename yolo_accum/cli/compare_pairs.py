@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -124,20 +125,26 @@ def _gradients(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[dict[s
     """How the gradients of the same window agree, at the moments that were kept."""
     for run, other in pairs:
         for moment in comparison.moments:
-            mine, theirs = (read_gradient(comparison.folder / item["folder"], moment.update) for item in (run, other))
-            if mine is None or theirs is None or mine.keys() != theirs.keys():
-                continue
-            parts = agreement_by_part(mine, theirs, part_of)
-            yield {
-                "seed": run["seed"],
-                "moment": moment.name,
-                "update": moment.update,
-                "overall": {**asdict(agreement(mine, theirs, theirs)), **_norms(mine, theirs, theirs)},
-                "parts": {
-                    part: {**asdict(found), **_norms(mine, theirs, [name for name in theirs if part_of(name) == part])}
-                    for part, found in parts.items()
-                },
-            }
+            folders = (comparison.folder / item["folder"] for item in (run, other))
+            found = _agreement_at(*folders, moment.update)
+            if found is not None:
+                yield {"seed": run["seed"], "moment": moment.name, "update": moment.update, **found}
+
+
+@functools.cache
+def _agreement_at(folder: Path, reference_folder: Path, update: int) -> dict[str, Any] | None:
+    """Of two finished runs, which do not change any more; None where one of them has no such gradient."""
+    mine, theirs = read_gradient(folder, update), read_gradient(reference_folder, update)
+    if mine is None or theirs is None or mine.keys() != theirs.keys():
+        return None
+    parts = agreement_by_part(mine, theirs, part_of)
+    return {
+        "overall": {**asdict(agreement(mine, theirs, theirs)), **_norms(mine, theirs, theirs)},
+        "parts": {
+            part: {**asdict(found), **_norms(mine, theirs, [name for name in theirs if part_of(name) == part])}
+            for part, found in parts.items()
+        },
+    }
 
 
 def _norms(mine: Gradient, theirs: Gradient, names: Sequence[str] | Gradient) -> dict[str, float]:

@@ -104,8 +104,8 @@ def build_result(
         "settings": {
             "data": str(comparison.splits.train.source),
             "weights": config.model.weights,
-            "model": config.model.model,
-            "train_images": len(comparison.splits.train),
+            "model": config.model.model or _model_size(arms),
+            "train_images": plan.num_images,
             "val_images": len(comparison.splits.val or ()),
             "class_names": list(comparison.splits.train.class_names),
             "epochs": config.optim.epochs,
@@ -146,9 +146,9 @@ def _reference(comparison: Comparison, arms: Sequence[dict[str, Any]]) -> tuple[
 
 
 def _arm(comparison: Comparison, arm: Arm, states: States) -> dict[str, Any]:
-    plan, options = comparison.plan_of(arm), to_mapping(arm.config)
+    plan, options = comparison.plans[arm.name], to_mapping(arm.config)
     activations = read_activations(comparison.folder / arm.name)
-    same_windows = comparison.has_same_windows(arm)
+    same_windows = comparison.same_windows[arm.name]
     runs = [_run(comparison, run, states[run.arm, run.seed]) for run in comparison.runs_of(arm)]
     finished = [run for run in runs if run["status"] == "finished"]
     notes = [] if same_windows else ["its windows are not those of the base options"]
@@ -209,17 +209,23 @@ def _number(run: Mapping[str, Any], name: str) -> float | None:
     return None if value is None else float(value)
 
 
+def _model_size(arms: Sequence[Mapping[str, Any]]) -> str | None:
+    """That of the weights, as the run cards have it; None before the first run has ended."""
+    cards = (run["run_card"] for arm in arms for run in arm["runs"])
+    return next((card["settings"]["model"].split(",")[0] for card in cards if card), None)
+
+
 def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:
     found = spread([value for value in values if value is not None])
     return None if found is None else asdict(found)
 
 
 def _mean_per_class(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Mean AP and AP50 of every class over runs on the same validation set."""
+    """Means of every class over runs on the same validation set."""
     rows = []
     for same_class in zip(*tables, strict=True):
         means = {}
-        for name in ("AP", "AP50"):
+        for name in (name for name in same_class[0] if name.startswith("AP")):
             found = spread([row[name] for row in same_class if row[name] is not None])
             means[name] = None if found is None else found.mean
         rows.append({**same_class[0], **means})

@@ -27,6 +27,7 @@ from yolo_accum.cli.wiring import named_devices
 from yolo_accum.config.load import to_yaml
 from yolo_accum.report.run_progress import images_done
 
+ENDED = ("finished", "failed", "does not fit")
 POLL_S = 0.3
 STOP_WITHIN_S = 120.0
 """What runs get to finish their window and save, once they are asked to stop."""
@@ -39,7 +40,7 @@ class RunState:
     """Where a run is."""
 
     status: str
-    """finished, failed, does not fit, running or missing."""
+    """One of `ENDED`, or missing."""
     message: str | None = None
 
 
@@ -78,10 +79,15 @@ class Runs:
         """That have gone through the runs so far."""
         return sum(
             run.num_images
-            if self.states[run.arm, run.seed].status in ("finished", "failed", "does not fit")
+            if self.states[run.arm, run.seed].status in ENDED
             else min(images_done(run.folder), run.num_images)
             for run in self._comparison.runs
         )
+
+    @property
+    def num_ended(self) -> int:
+        """Runs that are finished or have failed."""
+        return sum(state.status in ENDED for state in self.states.values())
 
     @property
     def running(self) -> list[PlannedRun]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from yolo_accum.cli.evaluation import default_val_batch
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.run_plan import plan_of
 from yolo_accum.cli.starting import RUN_CARD
+from yolo_accum.cli.training_data import training_dataset
 from yolo_accum.cli.wiring import absolute_paths, available_cores, choose_device, named_devices
 from yolo_accum.config.arms import Arm
 from yolo_accum.config.schema import CompareConfig, TrainConfig
@@ -77,6 +78,10 @@ class Comparison:
     splits: DataSplits
     plan: Plan
     """Of the base run: its windows are those of all arms that do not ask for others."""
+    plans: Mapping[str, Plan]
+    """By arm: the windows and how it cuts them."""
+    same_windows: Mapping[str, bool]
+    """By arm: whether each of its updates takes the images that the one of the base run takes."""
     moments: tuple[Moment, ...]
     runs: tuple[PlannedRun, ...]
     """All arms with the first seed, then with the second."""
@@ -89,14 +94,6 @@ class Comparison:
     @property
     def seeds(self) -> range:
         return range(self.config.run.seed, self.config.run.seed + self.compare.seeds)
-
-    def plan_of(self, arm: Arm) -> Plan:
-        """The windows of an arm and how they are cut."""
-        return plan_of(_on_windows_of(self.config, arm.config), len(self.splits.train))
-
-    def has_same_windows(self, arm: Arm) -> bool:
-        """Whether every update of the arm takes the images that the one of the base run takes."""
-        return list(self.plan_of(arm).image_ranges()) == list(self.plan.image_ranges())
 
     def runs_of(self, arm: Arm) -> list[PlannedRun]:
         """One a seed."""
@@ -132,15 +129,16 @@ def plan_comparison(
         UserError: an arm whose micro-batch does not divide over its replicas or whose plan leaves no window, or a
             device that is not there.
     """
-    num_images = len(splits.train)
+    num_images = len(training_dataset(config, splits.train))
     plan = plan_of(config, num_images)
     moments = moments_of(plan)
-    runs = []
+    windows = list(plan.image_ranges())
+    runs, plans = [], {}
     for arm in arms:
         arm_config = _on_windows_of(config, arm.config)
-        arm_plan = plan_of(arm_config, num_images)
+        plans[arm.name] = plan_of(arm_config, num_images)
         devices = named_devices(compare.devices)[:1] if compare.devices else named_devices(arm_config.run.device)
-        check_divisible(arm_plan.batch, len(devices))
+        check_divisible(plans[arm.name].batch, len(devices))
         runs += [
             PlannedRun(
                 arm=arm.name,
@@ -159,6 +157,8 @@ def plan_comparison(
         arms=tuple(arms),
         splits=splits,
         plan=plan,
+        plans=plans,
+        same_windows={name: list(found.image_ranges()) == windows for name, found in plans.items()},
         moments=moments,
         runs=tuple(sorted(runs, key=lambda run: run.seed)),
     )

@@ -17,8 +17,9 @@ from yolo_accum.errors import UserError
 ACCUMULATION = "accumulation"
 LARGE = "large"
 SHARED = frozenset(
-    {"data", "val_data", "images", "val_images", "project", "window_batch", "save_gradients", "val_batch", "memory"}
-    | {"seed", "patience", "log", "callbacks", "conf", "iou", "max_det", "evaluator", "calibrate_bn"}
+    {"data", "val_data", "images", "val_images", "classes", "single_cls", "fraction", "balance", "seed", "calibrate_bn"}
+    | {"val_batch", "conf", "iou", "max_det", "evaluator", "patience"}
+    | {"project", "window_batch", "save_gradients", "memory", "log", "callbacks"}
 )
 """Options that are the same in all arms: what is compared is how the same data are trained on."""
 SEPARATOR = "\n"
@@ -50,15 +51,19 @@ def read_arms(base: TrainConfig, compare: CompareConfig) -> tuple[Arm, ...]:
         raise UserError("--batch auto: the windows that all arms follow are planned from a number of images")
     arms = []
     if compare.default_arms:
-        arms = [_arm(base, ACCUMULATION if batch < nbs else "base", {}, "the base options")]
-        if batch < nbs:
-            arms.append(_arm(base, LARGE, {"batch": nbs}, "the large batch"))
+        window_length = max(1, round(nbs / batch))  # as the plan has it
+        arms = [_arm(base, ACCUMULATION if window_length > 1 else "base", {}, "the base options")]
+        if window_length > 1:
+            arms.append(_arm(base, LARGE, {"batch": batch * window_length}, "the large batch"))
     for source, name, changes in _described(compare.arms or ""):
         arms.append(_arm(base, name or _generated_name(changes), changes, source))
     names = [arm.name for arm in arms]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
         raise UserError(f"--arms: two arms are named {double}; name=OTHER gives one another name")
+    own_device = next((arm.name for arm in arms if "device" in arm.changes), None)
+    if compare.devices is not None and own_device is not None:
+        raise UserError(f"--devices spreads the runs, and {own_device} names a device of its own; give one of them")
     if len(arms) < 2:
         large = f"--batch {batch} is the large batch already (--nbs {nbs}); " if compare.default_arms else ""
         raise UserError(f"{large}a comparison needs two arms: name another one with --arms, such as batch=4,norm=gn")

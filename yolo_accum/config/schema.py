@@ -533,7 +533,7 @@ class CompareConfig:
     """Further ways to train: what differs from the other options, such as batch=4,norm=gn, one word an arm, or a YAML
     file with their options by name."""
     default_arms: bool = True
-    """Compare accumulation, as the other options say, with the large batch: --nbs images at once."""
+    """Compare accumulation, as the other options say, with the large batch: the images of a full window at once."""
     seeds: int = 1
     """Number of seeds, from --seed on, that every arm is trained with. Three or more tell a difference from chance."""
     reference: str | None = None

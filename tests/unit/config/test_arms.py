@@ -29,6 +29,11 @@ def test_accumulation_and_the_large_batch_are_there_without_asking() -> None:
     assert {arm.config.norm.norm for arm in found} == {"gn"}
 
 
+def test_the_large_batch_holds_a_full_window_where_batch_does_not_divide_nbs() -> None:
+    assert changes("--batch", "24")["large"] == {"batch": 72}  # three micro-batches, as the plan rounds
+    assert list(changes("--batch", "48", "--arms", "batch=8")) == ["base", "batch8"]  # one: nothing to accumulate
+
+
 def test_words_add_arms_with_names_of_their_own() -> None:
     found = changes("--arms", "batch=4,norm=gn", "tail=carry", "--epochs", "3", "--arms=name=slow,lr0=1e-4,ramp=false")
 
@@ -95,6 +100,7 @@ def test_arms_are_the_same_again_from_their_changes() -> None:
         (["--seeds", "0"], "--seeds 0: a number from 1 to 1,000 is needed"),
         (["--margin", "2"], "--margin 2.0: a number from 0 to 1 is needed"),
         (["--device", "cpu", "--devices", "cpu,cpu"], "--device and --devices exclude each other"),
+        (["--devices", "cpu,cpu", "--arms", "name=two,device=cpu"], "two names a device of its own"),
         (["--devices", "cpu,"], "--devices 'cpu,': names of devices are needed"),
         (["--window-batch", "8"], "--window-batch: there is no such option"),
     ],
