@@ -63,10 +63,9 @@ def _turn_hue(planes: np.ndarray, sectors: float, scratch: np.ndarray) -> tuple[
         # Round the circle a channel falls as soon as its neighbour is highest, and rises as soon as that is lowest. A
         # neighbour that is still on its way there, but nearer than ``reach``, leaves the rest of ``reach`` to it.
         # (Differences of uint8 end at 0.) At most half a sector is turned, so only one of the two comes up.
-        falls, rises = changes[:3], changes[3:]
-        for plane, fall, rise in zip(planes, falls, rises, strict=True):
-            cv2.subtract(reach, cv2.subtract(highest, plane, dst=slack), dst=fall)
-            cv2.subtract(reach, cv2.subtract(plane, lowest, dst=slack), dst=rise)
+        near_highest, near_lowest = cv2.subtract(highest, reach, dst=slack), cv2.add(lowest, reach, dst=reach)
+        falls = [cv2.subtract(plane, near_highest, dst=fall) for plane, fall in zip(planes, changes[:3], strict=True)]
+        rises = [cv2.subtract(near_lowest, plane, dst=rise) for plane, rise in zip(planes, changes[3:], strict=True)]
         for channel, plane in enumerate(planes):
             neighbour = (channel + (1 if part > 0 else 2)) % 3
             cv2.max(cv2.subtract(plane, falls[neighbour], dst=plane), lowest, dst=plane)

@@ -268,5 +268,5 @@ class EvalDataset(Dataset[Sample]):
 def _training_boxes(index: DetectionIndex, row: int) -> tuple[np.ndarray, np.ndarray]:
     """[N, 4] and [N]: boxes and labels of an image, crowd regions left out."""
     rows = index.rows(row)
-    single = ~index.is_crowd[rows]
-    return index.boxes_xyxy_px[rows][single], index.labels[rows][single]
+    boxes_xyxy_px, labels, is_crowd = index.boxes_xyxy_px[rows], index.labels[rows], index.is_crowd[rows]
+    return (boxes_xyxy_px[~is_crowd], labels[~is_crowd]) if is_crowd.any() else (boxes_xyxy_px, labels)

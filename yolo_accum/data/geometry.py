@@ -6,8 +6,8 @@ geometry of a sample is one such map a picture, so that every pixel is interpola
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from math import ceil
 from typing import NamedTuple
 
 import cv2
@@ -53,19 +53,18 @@ def draw_warp(rng: np.random.Generator, config: AugmentConfig, size_px: int, str
     Args:
         strength: factor on rotation, shear, zoom and shift (not on the flips).
     """
-    angle, zoom, shear_x, shear_y, shift_x, shift_y = rng.uniform(-strength, strength, size=6)
-    chance_x, chance_y = rng.random(2)
-    radians = np.deg2rad(config.degrees * angle)
-    cos, sin = np.cos(radians), np.sin(radians)
-    shears = np.tan(np.deg2rad(config.shear * np.array([shear_x, shear_y])))
+    angle, zoom, *shears, shift_x, shift_y = rng.uniform(-strength, strength, size=6).tolist()
+    chance_x, chance_y = rng.random(2).tolist()
+    cos, sin = math.cos(math.radians(config.degrees * angle)), math.sin(math.radians(config.degrees * angle))
+    tan_x, tan_y = (math.tan(math.radians(config.shear * shear)) for shear in shears)
     rotation = np.array([[cos, sin], [-sin, cos]])
     # One shear after the other: the determinant stays 1, no two angles can fold the picture into a line.
-    shear = np.array([[1 + shears[0] * shears[1], shears[0]], [shears[1], 1.0]])
+    shear = np.array([[1 + tan_x * tan_y, tan_x], [tan_y, 1.0]])
     return Warp(
         linear=(1 + config.scale * zoom) * shear @ rotation,
         shift_px=config.translate * size_px * np.array([shift_x, shift_y]),
-        flip_x=bool(chance_x < config.fliplr),
-        flip_y=bool(chance_y < config.flipud),
+        flip_x=chance_x < config.fliplr,
+        flip_y=chance_y < config.flipud,
     )
 
 
@@ -74,14 +73,18 @@ def transform_boxes(boxes_xyxy_px: np.ndarray, affine: np.ndarray) -> np.ndarray
 
     Args:
         boxes_xyxy_px: [N, 4].
-        affine: [2, 3].
+        affine: [2, 3], or [N, 2, 3], one for each box.
     Returns:
         [N, 4] float64, not clipped.
     """
     # A linear map of an interval reaches its ends at the interval's ends: min and max part by part.
-    low, high = boxes_xyxy_px[:, :2], boxes_xyxy_px[:, 2:]
-    positive, negative = np.maximum(affine[:, :2], 0).T, np.minimum(affine[:, :2], 0).T
-    return np.hstack([low @ positive + high @ negative + affine[:, 2], high @ positive + low @ negative + affine[:, 2]])
+    low, high = boxes_xyxy_px[:, None, :2], boxes_xyxy_px[:, None, 2:]
+    linear, shift = affine[..., :2], affine[..., 2]
+    from_low, from_high = linear * low, linear * high
+    ends = np.empty((len(boxes_xyxy_px), 4))
+    np.add(np.minimum(from_low, from_high).sum(axis=2), shift, out=ends[:, :2])
+    np.add(np.maximum(from_low, from_high).sum(axis=2), shift, out=ends[:, 2:])
+    return ends
 
 
 def visible_boxes(
@@ -178,7 +181,7 @@ class _Part(NamedTuple):
 def _part_in_view(scale: float, shift_px: float, num_source_px: int, num_target_px: int) -> _Part:
     """The part of ``output = scale * point + shift`` that lies in the output, on both sides in whole pixels."""
     # A pixel belongs to the picture when its centre does; two pictures with a common edge then share no pixel.
-    low, high = ceil(shift_px - 0.5), ceil(scale * num_source_px + shift_px - 0.5)
+    low, high = math.ceil(shift_px - 0.5), math.ceil(scale * num_source_px + shift_px - 0.5)
     first, last = 0, num_source_px
     if low < 0:
         low, first = 0, round(-shift_px / scale)

@@ -37,6 +37,11 @@ class Picture:
         """[2]: width and height of the original."""
         return np.array([self.width_px, self.height_px], dtype=np.float64)
 
+    @property
+    def longer_px(self) -> int:
+        """Of the original's two sides."""
+        return max(self.width_px, self.height_px)
+
 
 @dataclass(frozen=True, eq=False)
 class Scene:
@@ -79,7 +84,7 @@ def mosaic_scene(
     Source: Bochkovskiy et al. 2020, arXiv:2004.10934, section 3.3.
     """
     corner_px = warp.linear @ rng.uniform(-size_px / 2, size_px / 2, size=2) + size_px / 2 + warp.shift_px
-    scales = [size_px / picture.size_px.max() for picture in pictures]
+    scales = [size_px / picture.longer_px for picture in pictures]
     affines = [
         warp.place(scale, tile * scale * picture.size_px, corner_px)
         for scale, tile, picture in zip(scales, _TILE_CORNERS, pictures, strict=True)
@@ -89,7 +94,7 @@ def mosaic_scene(
 
 def single_scene(picture: Picture, warp: Warp, size_px: int, config: AugmentConfig) -> Scene:
     """One picture, letterboxed at the top left as in evaluation and warped about its own centre."""
-    scale = size_px / picture.size_px.max()
+    scale = size_px / picture.longer_px
     centre_px = scale * picture.size_px / 2
     affine = warp.place(scale, -centre_px, centre_px + warp.shift_px)
     return _draw([picture], [affine], warp, size_px, config)
@@ -112,21 +117,24 @@ def _draw(
 ) -> Scene:
     """Draw every picture by its map from original to output pixels, then flip the whole."""
     canvas = np.full((size_px, size_px, 3), PAD_VALUE, dtype=np.uint8)
-    mapped, unwarped_sides_px, labels = [], [], []
+    shown, maps = [], []
     for picture, affine in zip(pictures, affines, strict=True):
         if picture.image is None:
             continue
-        from_original = np.array(picture.image.shape[1::-1]) / picture.size_px
-        drawn = paste(canvas, picture.image, np.column_stack([affine[:, :2] / from_original, affine[:, 2]]))
-        boxes = picture.boxes_xyxy_px
-        mapped.append(transform_boxes(boxes * np.tile(from_original, 2), drawn))
-        unwarped_sides_px.append((boxes[:, 2:] - boxes[:, :2]) * (size_px / picture.size_px.max()))
-        labels.append(picture.labels)
+        height_px, width_px = picture.image.shape[:2]
+        from_original = np.array([width_px / picture.width_px, height_px / picture.height_px, 1.0])
+        maps.append(paste(canvas, picture.image, affine / from_original) * from_original)
+        shown.append(picture)
     canvas = mirror(canvas, warp.flip_x, warp.flip_y)
-    if not mapped:
+    if not shown:
         return Scene(canvas, np.zeros((0, 4), dtype=np.float32), np.zeros(0, dtype=np.int64))
+    counts = [len(picture.labels) for picture in shown]
+    boxes = np.concatenate([picture.boxes_xyxy_px for picture in shown])
     # An object that the plain letterbox shows smaller than the limit is a small object, not a cut one: it stays.
-    min_sides_px = np.minimum(np.concatenate(unwarped_sides_px), config.min_box_px)
-    boxes, keep = visible_boxes(np.concatenate(mapped), size_px, config.min_visible, min_sides_px)
+    scales = np.repeat([size_px / picture.longer_px for picture in shown], counts)
+    min_sides_px = np.minimum((boxes[:, 2:] - boxes[:, :2]) * scales[:, None], config.min_box_px)
+    mapped = transform_boxes(boxes, np.repeat(np.array(maps), counts, axis=0))
+    boxes, keep = visible_boxes(mapped, size_px, config.min_visible, min_sides_px)
     boxes = mirror_boxes(boxes[keep], size_px, warp.flip_x, warp.flip_y)
-    return Scene(canvas, boxes, np.concatenate(labels)[keep].astype(np.int64))
+    labels = np.concatenate([picture.labels for picture in shown])[keep]
+    return Scene(canvas, boxes, labels.astype(np.int64))

@@ -70,5 +70,4 @@ def recent_positions(
     farthest = min(num_images - 1, reach)
     if farthest == 0:
         return [position] * count
-    steps = rng.integers(1, farthest + 1, size=count)
-    return [int(place) for place in (position - steps) % num_images]
+    return [(position - step) % num_images for step in rng.integers(1, farthest + 1, size=count).tolist()]
