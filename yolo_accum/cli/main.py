@@ -34,6 +34,7 @@ from yolo_accum.cli.failures import (
 from yolo_accum.cli.output import to_json
 from yolo_accum.config.arguments import (
     parse_check,
+    parse_data_benchmark,
     parse_plan,
     parse_predict,
     parse_status,
@@ -64,8 +65,10 @@ class Verb(NamedTuple):
 
 
 def _parse_benchmark(words: Sequence[str]) -> Arguments:
-    """What is to be measured, then options of `train`; the verb itself knows what it can measure, and its help."""
+    """What is to be measured, then its options; the verb itself knows what it can measure, and its help."""
     is_help = list(words[:1]) in (["-h"], ["--help"])
+    if list(words[:1]) == ["data"]:
+        return parse_data_benchmark(list(itertools.dropwhile(lambda word: not word.startswith("-"), words)))
     return parse_train([] if is_help else list(itertools.dropwhile(lambda word: not word.startswith("-"), words)))
 
 
@@ -81,7 +84,7 @@ VERBS = {
     "status": Verb("show where runs are: while they train, or afterwards", parse_status),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
-    "benchmark": Verb("measure what the engine costs over a bare training loop", _parse_benchmark),
+    "benchmark": Verb("measure training against a bare loop, its memory, and the data layer", _parse_benchmark),
 }
 
 

@@ -14,6 +14,7 @@ from yolo_accum.config.schema import (
     AccumulationConfig,
     AugmentConfig,
     CheckConfig,
+    DataBenchmarkConfig,
     DataConfig,
     EvalConfig,
     LossConfig,
@@ -118,6 +119,17 @@ class PlanArguments:
     plan: PlanConfig
     recipe: str | None
     """Name or file of the recipe that was applied."""
+    json: bool
+    debug: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataBenchmarkArguments:
+    """What `benchmark data` was asked for."""
+
+    benchmark: DataBenchmarkConfig
+    data: DataConfig
+    """The pictures; without --data the embedded data set."""
     json: bool
     debug: bool
 
@@ -250,6 +262,19 @@ def parse_check(argv: Sequence[str]) -> CheckArguments:
     )
 
 
+def parse_data_benchmark(argv: Sequence[str]) -> DataBenchmarkArguments:
+    """The options of `benchmark data`.
+
+    Raises:
+        UserError: an option that does not exist, or a value that is not allowed.
+    """
+    given = _data_benchmark_parser().read(argv)
+    json, debug = given.pop("json", False), given.pop("debug", False)
+    return DataBenchmarkArguments(
+        benchmark=build(DataBenchmarkConfig, given), data=build(DataConfig, given), json=json, debug=debug
+    )
+
+
 def parse_verify(argv: Sequence[str]) -> VerifyArguments:
     """The options of a comparison of gradients.
 
@@ -341,6 +366,16 @@ def _check_parser() -> OptionParser:
         "Look a data set over before training: everything odd about it, and what follows for the options; without "
         "--data the embedded data set.",
         {**groups, title(OutputConfig): declared_options(OutputConfig)},
+    )
+
+
+@functools.cache
+def _data_benchmark_parser() -> OptionParser:
+    names = {DataBenchmarkConfig: ("parts", "rounds", "index_images"), DataConfig: ("data", "images")}
+    return OptionParser(
+        "benchmark data",
+        "Measure the speed of the data layer: training pictures, the index of a large data set, evaluation.",
+        {**_selected(names, {}), title(OutputConfig): declared_options(OutputConfig)},
     )
 
 

@@ -447,6 +447,29 @@ class PreviewConfig:
             _check_at_least(self, 0, "position")
 
 
+BENCHMARK_PARTS = ("samples", "index", "workers", "evaluation")
+"""What ``benchmark data`` can measure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataBenchmarkConfig:
+    """What `benchmark data` measures, and at which size."""
+
+    parts: tuple[str, ...] = BENCHMARK_PARTS
+    """Some of samples, index, workers and evaluation, separated by commas."""
+    rounds: int = 7
+    """Alternations of what is compared; ratios are medians over them."""
+    index_images: int = 118_000
+    """Pictures of the COCO JSON that is made up for `index` and `workers`, with 7.3 boxes each."""
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            _check("parts", part, part in BENCHMARK_PARTS, f"some of {', '.join(BENCHMARK_PARTS)} are needed")
+        _check("parts", "", bool(self.parts), f"some of {', '.join(BENCHMARK_PARTS)} are needed")
+        _check_range(self, 1, 1000, "rounds")
+        _check_range(self, 10, 10_000_000, "index_images")
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
     """How thoroughly a data set is looked at."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -16,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-import yolo_accum
 from yolo_accum.config.paths import user_cache_folder
 from yolo_accum.contracts import DetectionIndex, StringTable
 from yolo_accum.data import findings as found
@@ -25,8 +25,6 @@ from yolo_accum.data.findings import Finding, FindingKind, Mark
 MIN_ROWS = 50_000
 """Pictures and boxes of an index that is worth keeping; a smaller one is read within a second."""
 
-_FORMAT = 1
-"""Raise it when what is kept, or how data sets are read, changes."""
 _COLUMNS = ("widths_px", "heights_px", "box_starts", "boxes_xyxy_px", "labels", "is_crowd", "areas_px")
 _KINDS = {kind.code: kind for kind in vars(found).values() if isinstance(kind, FindingKind)}
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -51,11 +49,9 @@ class IndexCache:
     def __init__(self, source: Path, reading: Mapping[str, object], folder: Path | None = None) -> None:
         self._source = source
         self._key = {
-            "format": _FORMAT,
-            "version": yolo_accum.__version__,
+            "code": _code_digest(),
             "source": os.fsdecode(source.absolute()),
             "as": os.fsdecode(source),  # messages name it so
-            "kinds": [dataclasses.astuple(kind) for kind in _KINDS.values()],
             "reading": reading,
         }
         digest = hashlib.sha256(json.dumps(self._key, sort_keys=True).encode()).hexdigest()[:32]
@@ -133,6 +129,15 @@ class IndexCache:
                 Path(part).replace(self._path)
             finally:
                 Path(part).unlink(missing_ok=True)
+
+
+@functools.cache
+def _code_digest() -> str:
+    """Of the code that reads data sets: another version of it may find other things."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def stamps(paths: Sequence[str]) -> Stamps:

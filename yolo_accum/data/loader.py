@@ -24,6 +24,7 @@ from yolo_accum.data.dataset import EvalDataset, TrainDataset
 MAX_WORKERS = 8
 PREFETCH_BATCHES = 4
 """Batches that every worker prepares ahead."""
+_START_METHOD = "fork" if sys.platform == "linux" else None
 
 
 def default_workers(num_cores: int) -> int:
@@ -101,7 +102,8 @@ def train_loader(
     Args:
         workers: processes; 0 loads in this one. Batches are byte for byte the same for every number.
         pin_memory: batches in page-locked memory, for a CUDA device.
-        start_method: fork, spawn or forkserver; by default the platform's.
+        start_method: fork, spawn or forkserver; by default fork on Linux, so that workers share the index, and the
+            platform's elsewhere.
     Returns:
         An iterable of ``Batch``.
     """
@@ -149,7 +151,7 @@ def _loader(
         worker_init_fn=_start_worker,
         prefetch_factor=PREFETCH_BATCHES if workers else None,
         persistent_workers=stay and workers > 0,
-        multiprocessing_context=start_method if workers else None,
+        multiprocessing_context=(start_method or _START_METHOD) if workers else None,
         generator=torch.Generator(),  # its base seed would otherwise come out of the run's random state
     )
 
