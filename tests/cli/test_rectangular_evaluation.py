@@ -48,7 +48,7 @@ def test_every_picture_is_counted_once_and_results_keep_their_order(tmp_path: Pa
 def test_public_weights_find_the_same_objects_at_the_same_places(
     real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """AP within 0.001; of the sure detections 97 % come again with an IoU of at least 0.9 and a score within 0.1."""
+    """AP within 0.001; of the sure detections 98 % come again with an IoU of at least 0.9 and a score within 0.1."""
     data = real_data / "data" / "cocoval" / "val.json"
     weights = real_data / "weights" / "yolox_nano_coco_calibrated.pth"
     words = ["val", "--weights", weights, "--data", data, "--imgsz", "416", "--project", tmp_path, "--threads", "1"]
@@ -62,7 +62,7 @@ def test_public_weights_find_the_same_objects_at_the_same_places(
     square, square_predictions = result()
     rect, rect_predictions = result("--rect")
     assert rect["AP"] == pytest.approx(0.332, abs=0.003) and rect["AP"] == pytest.approx(square["AP"], abs=0.001)
-    assert rect["num_images"] == square["num_images"]
+    assert rect["images"] == square["images"] == 128
 
     def order(predictions: list[dict[str, Any]]) -> list[object]:
         return list(dict.fromkeys(item["image_id"] for item in predictions))
@@ -73,7 +73,7 @@ def test_public_weights_find_the_same_objects_at_the_same_places(
     ]
     sure = [item for item in square_predictions if item["score"] >= 0.5]
     assert len(sure) > 200
-    assert sum(any(_same(item, other) for other in rect_predictions) for item in sure) >= 0.97 * len(sure)
+    assert sum(any(_same(item, other) for other in rect_predictions) for item in sure) >= 0.98 * len(sure)
 
 
 def _same(one: dict[str, Any], two: dict[str, Any]) -> bool:
