@@ -11,7 +11,7 @@ from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import PAD_VALUE, DetectionIndex, Sample, SampleKey
 from yolo_accum.data.colour import jitter_hsv
 from yolo_accum.data.copy_paste import paste_objects
-from yolo_accum.data.geometry import draw_warp
+from yolo_accum.data.geometry import draw_warp, mirror_boxes, mirror_planes
 from yolo_accum.data.hiding import cut_out
 from yolo_accum.data.images import (
     ImageCache,
@@ -23,7 +23,7 @@ from yolo_accum.data.images import (
     to_channels_first,
     to_channels_last,
 )
-from yolo_accum.data.mosaic import NUM_TILES, Picture, Scene, blend, mosaic_closed, mosaic_scene, single_scene
+from yolo_accum.data.mosaic import NUM_TILES, Picture, Scene, blend, flipped, mosaic_closed, mosaic_scene, single_scene
 from yolo_accum.data.order import Stream, keyed_rng, recent_positions
 from yolo_accum.data.picture_cache import PictureCache
 from yolo_accum.data.rectangles import RectangularBatches
@@ -117,6 +117,9 @@ class TrainDataset(Dataset[Sample]):
         problems: list[str] = []
         scene = self._scene(key, problems)
         image = to_channels_first(scene.image, out)
+        mirror_planes(image, scene.flip_x, scene.flip_y)
+        boxes_xyxy_px = mirror_boxes(scene.boxes_xyxy_px, key.size_px, scene.flip_x, scene.flip_y)
+        scene = Scene(scene.image, boxes_xyxy_px, scene.labels)
         jitter_hsv(image, self._rng(key, Stream.COLOUR), self._augment)
         if self._photometric is not None or self._augment.cutout or self._augmentations is not None:
             scene = self._finished(key, Scene(to_channels_last(image), scene.boxes_xyxy_px, scene.labels))
@@ -169,7 +172,7 @@ class TrainDataset(Dataset[Sample]):
         if rng.random() >= self._augment.copy_paste:
             return scene
         [position] = recent_positions(rng, key.position, len(self), 1)
-        return paste_objects(scene, self._picture(key, position, problems), key.size_px, self._augment, rng)
+        return paste_objects(flipped(scene), self._picture(key, position, problems), key.size_px, self._augment, rng)
 
     def _open_scene(self, key: SampleKey, rng: np.random.Generator, wants_mosaic: bool, problems: list[str]) -> Scene:
         """One picture or a mosaic, perhaps with a second one blended in."""
@@ -186,7 +189,7 @@ class TrainDataset(Dataset[Sample]):
             return scene
         share = rng.beta(MIXUP_BETA, MIXUP_BETA)
         [position] = recent_positions(rng, key.position, len(self), 1)
-        return blend(scene, self._single(key, position, rng, problems), share)
+        return blend(flipped(scene), flipped(self._single(key, position, rng, problems)), share)
 
     def _single(
         self, key: SampleKey, position: int, rng: np.random.Generator, problems: list[str], strength: float = 1.0

@@ -7,6 +7,7 @@ geometry of a sample is one such map a picture, so that every pixel is interpola
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -119,9 +120,15 @@ def mirror(image: np.ndarray, flip_x: bool, flip_y: bool) -> np.ndarray:
         return cv2.flip(image, 0, dst=image) if flip_y else image
     # OpenCV turns rows of single bytes with vector instructions, but not those of three: a seventh of the time.
     planes = cv2.split(image)
-    for plane in planes:
-        cv2.flip(plane, -1 if flip_y else 1, dst=plane)
+    mirror_planes(planes, flip_x, flip_y)
     return cv2.merge(planes, dst=image)
+
+
+def mirror_planes(planes: Iterable[np.ndarray], flip_x: bool, flip_y: bool) -> None:
+    """The same for planes, [H, W] uint8 each, in place."""
+    if flip_x or flip_y:
+        for plane in planes:
+            cv2.flip(plane, int(flip_x) - 2 * int(flip_x and flip_y), dst=plane)
 
 
 def mirror_boxes(boxes_xyxy_px: np.ndarray, size_px: int, flip_x: bool, flip_y: bool) -> np.ndarray:

@@ -53,6 +53,15 @@ class Scene:
     """[N, 4] float32."""
     labels: np.ndarray
     """[N] int64."""
+    flip_x: bool = False
+    """Whether picture and boxes are still to be mirrored, left to right: ``flipped`` does it."""
+    flip_y: bool = False
+
+
+def flipped(scene: Scene) -> Scene:
+    """The scene with its flips done; its picture is written to."""
+    boxes = mirror_boxes(scene.boxes_xyxy_px, scene.image.shape[0], scene.flip_x, scene.flip_y)
+    return Scene(mirror(scene.image, scene.flip_x, scene.flip_y), boxes, scene.labels)
 
 
 def first_closed_epoch(num_epochs: int, close_mosaic: int) -> int | None:
@@ -101,7 +110,7 @@ def single_scene(picture: Picture, warp: Warp, size_px: int, config: AugmentConf
 
 
 def blend(scene: Scene, other: Scene, share: float) -> Scene:
-    """Both scenes through one another, the first with the given share; the boxes of both count fully.
+    """Both scenes, their flips done, through one another, the first with the given share; all boxes count fully.
 
     Source: Zhang et al. 2018, arXiv:1710.09412; for detection Zhang et al. 2019, arXiv:1902.04103, section 3.1.
     """
@@ -115,7 +124,7 @@ def blend(scene: Scene, other: Scene, share: float) -> Scene:
 def _draw(
     pictures: Sequence[Picture], affines: Sequence[np.ndarray], warp: Warp, size_px: int, config: AugmentConfig
 ) -> Scene:
-    """Draw every picture by its map from original to output pixels, then flip the whole."""
+    """Draw every picture by its map from original to output pixels; flips are left to be done."""
     canvas = np.full((size_px, size_px, 3), PAD_VALUE, dtype=np.uint8)
     shown, maps = [], []
     for picture, affine in zip(pictures, affines, strict=True):
@@ -125,9 +134,8 @@ def _draw(
         from_original = np.array([width_px / picture.width_px, height_px / picture.height_px, 1.0])
         maps.append(paste(canvas, picture.image, affine / from_original) * from_original)
         shown.append(picture)
-    canvas = mirror(canvas, warp.flip_x, warp.flip_y)
     if not shown:
-        return Scene(canvas, np.zeros((0, 4), dtype=np.float32), np.zeros(0, dtype=np.int64))
+        return Scene(canvas, np.zeros((0, 4), dtype=np.float32), np.zeros(0, dtype=np.int64), warp.flip_x, warp.flip_y)
     counts = [len(picture.labels) for picture in shown]
     boxes = np.concatenate([picture.boxes_xyxy_px for picture in shown])
     # An object that the plain letterbox shows smaller than the limit is a small object, not a cut one: it stays.
@@ -135,6 +143,5 @@ def _draw(
     min_sides_px = np.minimum((boxes[:, 2:] - boxes[:, :2]) * scales[:, None], config.min_box_px)
     mapped = transform_boxes(boxes, np.repeat(np.array(maps), counts, axis=0))
     boxes, keep = visible_boxes(mapped, size_px, config.min_visible, min_sides_px)
-    boxes = mirror_boxes(boxes[keep], size_px, warp.flip_x, warp.flip_y)
     labels = np.concatenate([picture.labels for picture in shown])[keep]
-    return Scene(canvas, boxes, labels.astype(np.int64))
+    return Scene(canvas, boxes[keep], labels.astype(np.int64), warp.flip_x, warp.flip_y)

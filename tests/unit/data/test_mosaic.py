@@ -11,7 +11,7 @@ from picture_index import Object, draw_picture, enclosing_box, is_colour
 from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import PAD_VALUE
 from yolo_accum.data.geometry import draw_warp
-from yolo_accum.data.mosaic import Picture, Scene, blend, mosaic_closed, mosaic_scene, single_scene
+from yolo_accum.data.mosaic import Picture, Scene, blend, flipped, mosaic_closed, mosaic_scene, single_scene
 from yolo_accum.data.order import keyed_rng
 
 SIZE_PX = 160
@@ -58,7 +58,7 @@ def test_mosaic_boxes_fit_their_objects(config: AugmentConfig, tolerance_px: flo
     for position in range(60):
         rng = keyed_rng(0, 0, position, 1)
         scene = mosaic_scene(FOUR, draw_warp(rng, config, SIZE_PX), SIZE_PX, config, rng)
-        num_boxes += assert_boxes_fit(scene, tolerance_px)
+        num_boxes += assert_boxes_fit(flipped(scene), tolerance_px)
     assert num_boxes > 60
 
 
@@ -108,6 +108,8 @@ def test_flipped_boxes_reach_the_other_border() -> None:
     picture = make_picture((160, 160), [(0, (159, 119, 160, 120)), (1, (158, 4, 160, 34))])
     config = replace(STILL, fliplr=1)
     scene = single_scene(picture, draw_warp(keyed_rng(0, 0, 0, 1), config, SIZE_PX), SIZE_PX, config)
+    assert (scene.flip_x, scene.flip_y) == (True, False)
+    scene = flipped(scene)
     assert picture.image is not None
     assert np.array_equal(scene.image, picture.image[:, ::-1])
     assert scene.boxes_xyxy_px.tolist() == [[0, 119, 1, 120], [0, 4, 2, 34]]
