@@ -89,7 +89,7 @@ def _scale(
     """Scale saturation and brightness, each up to its maximum, in place.
 
     With V = ``highest`` and c a channel, both in 0..1, the result is V' - g (V - c), where V' = min(value V, 1) and
-    g = min(value, 1 / V) min(saturation, V / (V - lowest)).
+    g = min(saturation V' / V, V' / (V - lowest)).
 
     Args:
         planes: [3, H, W] uint8.
@@ -97,24 +97,23 @@ def _scale(
         lowest: [H, W] uint8, the smallest; written to.
         saturation: factor, at least 0.
         value: likewise.
-        scratch: at least two times [H, W] uint8.
+        scratch: at least three times [H, W] uint8.
     """
     if saturation <= 1 and value <= 1:
         for plane in planes:
             cv2.addWeighted(plane, value * saturation, highest, value * (1 - saturation), 0, dst=plane)
         return
-    # g in 255ths of the largest one that there can be.
-    gain, distance = scratch[:2]
+    # g in 255ths of the largest one that there can be, where uint8 ends.
+    gain, distance, scaled = scratch[:3]
+    unit = 255 / (saturation * value)
+    cv2.convertScaleAbs(highest, dst=scaled, alpha=value)
     if saturation > 1:
-        cv2.divide(highest, cv2.subtract(highest, lowest, dst=distance), dst=gain, scale=255 / saturation)
+        cv2.divide(scaled, cv2.subtract(highest, lowest, dst=distance), dst=gain, scale=unit)
     if value > 1:
-        table = np.minimum(255, np.rint(255 * 255 / value / np.maximum(1, np.arange(256)))).astype(np.uint8)
-        if saturation > 1:
-            cv2.multiply(gain, cv2.LUT(highest, table, dst=distance), dst=gain, scale=1 / 255)
-        else:
-            cv2.LUT(highest, table, dst=gain)
-    scaled = cv2.convertScaleAbs(highest, dst=lowest, alpha=value)
+        # Less than the largest only where brightness reaches its end.
+        light = cv2.divide(scaled, highest, dst=lowest, scale=unit * saturation)
+        gain = cv2.min(gain, light, dst=gain) if saturation > 1 else light
     for plane in planes:
         cv2.subtract(highest, plane, dst=distance)
-        cv2.multiply(distance, gain, dst=distance, scale=saturation * value / 255)
+        cv2.multiply(distance, gain, dst=distance, scale=1 / unit)
         cv2.subtract(scaled, distance, dst=plane)
