@@ -54,8 +54,12 @@ def epoch_order(seed: int, epoch: int, num_images: int) -> np.ndarray:
     return order
 
 
+REACH = 64
+"""The farthest step back to a partner. At 640 px so many decoded pictures are 60 to 80 MiB."""
+
+
 def recent_positions(
-    rng: np.random.Generator, position: int, num_images: int, count: int, reach: int = 256
+    rng: np.random.Generator, position: int, num_images: int, count: int, reach: int = REACH
 ) -> list[int]:
     """Draw positions that an epoch passed shortly before ``position``, its end counting as what precedes its start.
 
