@@ -465,9 +465,6 @@ class Observer:
     def on_checkpoint(self, event: CheckpointSaved) -> None:
         """A checkpoint was written."""
 
-    def on_message(self, message: str) -> None:
-        """A sentence for people."""
-
     def on_training_end(self) -> None:
         """The last update is made; evaluation of the best weights and pictures follow."""
 

@@ -15,6 +15,7 @@ from small_data import write_data
 from yolo_accum.api import Observer, UserError, train
 from yolo_accum.cli.callbacks import checked, open_callbacks
 from yolo_accum.cli.main import main
+from yolo_accum.report.loggers import BACKENDS
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {"imgsz": 64, "batch": 2, "nbs": 4, "workers": 0, "amp": "off", "plots": False, "threads": 1, "epochs": 2}
@@ -28,13 +29,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Everything(Observer):
-    """Notes every event but messages."""
+    """Notes every event."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Any]] = []
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith("on_") and name != "on_message":
+        if name.startswith("on_"):
             return lambda *payload: self.told.append((name, payload[0] if payload else None))
         return super().__getattribute__(name)
 
@@ -207,3 +208,42 @@ def test_the_example_of_the_document_runs(data: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^update \d+: gradient norm \d", done.stdout, re.MULTILINE)
     assert re.search(r"^AP 0\.\d+", done.stdout, re.MULTILINE)
+
+
+def test_a_logger_without_its_package_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert main(["train", "--log", "wandb"]) == 2
+    message = capfd.readouterr().err
+    assert message.startswith("error: --log wandb needs a package that cannot be imported here")
+    assert message.endswith("pip install 'yolo-accum[wandb]'\n") and message.count("\n") == 1
+    assert main(["train", "--log", "wandb,comet"]) == 2
+    assert "--log comet: some of tensorboard, wandb, mlflow are needed" in capfd.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_logger_that_fails_in_mid_run_is_told_in_one_line(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Full:
+        def open(self, event: Any) -> None:
+            pass
+
+        def log(self, values: Any, *, update: int, images_seen: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        def close(self, event: Any) -> None:
+            raise AssertionError("not reached")
+
+    monkeypatch.setitem(BACKENDS, "tensorboard", Full)
+    argv = ["train", "--data", str(data), "--project", str(tmp_path), "--log", "tensorboard", *WORDS]
+    assert main(argv) == 0
+    lines = [line for line in capfd.readouterr().out.splitlines() if line.startswith("warning: --log tensorboard")]
+    assert lines == [
+        "warning: --log tensorboard failed in on_update_applied (OSError: [Errno 28] No space left on device) and is "
+        "switched off; the run goes on",
+        "warning: --log tensorboard was switched off in on_update_applied (OSError: [Errno 28] No space left on "
+        "device) and has missed 14 events",
+    ]

@@ -204,8 +204,12 @@ class OptionParser:
 
     def _plain(self, argv: Sequence[str]) -> list[str]:
         """The command line with one spelling for every option: dashes, and switches with a value."""
-        plain = []
+        plain: list[str] = []
+        is_joined = False
         for word, following in itertools.zip_longest(argv, argv[1:], fillvalue="-"):
+            if is_joined:
+                is_joined = False
+                continue
             flag, equals, value = word.partition("=")
             flag = flag.replace("_", "-")
             if not word.startswith("-") or flag in ("-h", "--help") or _is_number(word):
@@ -219,6 +223,8 @@ class OptionParser:
                 raise UserError(f"{word}: there is no such option{closest(flag, known)}")
             if self._is_switch(flag) and not equals and not self._is_switch_value(following):
                 flag, equals, value = flag, "=", "true"
+            if not equals and following.startswith("-") and _is_number(following):
+                equals, value, is_joined = "=", following, True  # argparse takes -1e-3 for an option
             plain.append(flag + equals + value)
         return plain
 

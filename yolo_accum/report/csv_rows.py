@@ -70,4 +70,6 @@ def last_row(path: Path) -> dict[str, float]:
     if not lines:
         return {}
     names, cells = (next(csv.reader([line.decode("utf-8")])) for line in (header, lines[-1]))
-    return {name: float(cell) for name, cell in zip(names, cells, strict=True) if cell}
+    return {
+        name: int(cell) if cell.isdecimal() else float(cell) for name, cell in zip(names, cells, strict=True) if cell
+    }

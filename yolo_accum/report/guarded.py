@@ -96,9 +96,6 @@ class Guarded(Observer):
     def on_checkpoint(self, event: CheckpointSaved) -> None:
         self._pass_on("on_checkpoint", event)
 
-    def on_message(self, message: str) -> None:
-        self._pass_on("on_message", message)
-
     def on_training_end(self) -> None:
         self._pass_on("on_training_end")
 

@@ -29,9 +29,9 @@ class MlflowStore:
 
     def __init__(self) -> None:
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # nothing leaves this machine
-        logging.getLogger("mlflow").setLevel(logging.ERROR)
         self._package = logger_package("mlflow", "mlflow")
         self._entities = logger_package("mlflow.entities", "mlflow")
+        logging.getLogger("mlflow").setLevel(logging.ERROR)  # it tells of every table that it makes
         self._client: Any = None
         self._run_id = ""
         self._waiting: list[Any] = []

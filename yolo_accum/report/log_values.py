@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from yolo_accum.contracts import EpochRecord, RunEnded, UpdateRecord
+from yolo_accum.contracts import METRIC_NAMES, EpochRecord, RunEnded, UpdateRecord
 from yolo_accum.errors import UserError
 
 
@@ -63,7 +63,7 @@ def epoch_values(record: EpochRecord) -> dict[str, float]:
 def final_values(event: RunEnded) -> dict[str, float]:
     """The metrics of the best weights, as the run card has them, else as their epoch was evaluated."""
     best = event.card.get("best", event.best_metrics)
-    return {f"best/{name}": float(value) for name, value in best.items() if isinstance(value, int | float)}
+    return {f"best/{name}": best[name] for name in METRIC_NAMES if best.get(name) is not None}
 
 
 def pictures(event: RunEnded) -> dict[str, Path]:

@@ -152,3 +152,9 @@ def test_help_fits_80_columns_and_shows_dashes(parse, capsys: pytest.CaptureFixt
     assert ending.value.code == 0
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "--max-det N" in text and "_" not in "".join(word for word in text.split() if word.startswith("--"))
+
+
+def test_a_negative_number_is_a_value_however_it_is_written() -> None:
+    for words in (["--lr0", "-1e-3"], ["--lr0=-1e-3"], ["--lr0", "-.001", "--no-plots"]):
+        with pytest.raises(UserError, match=r"^--lr0 -0\.001: a positive number is needed"):
+            parse_train(words)

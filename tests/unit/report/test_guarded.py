@@ -24,7 +24,6 @@ EVENTS = {
     "on_update_refused": (update_record(1),),
     "on_epoch": (epoch_record(0),),
     "on_checkpoint": (CheckpointSaved(path=Path("last.pt"), micro_batches_done=8, best_path=None),),
-    "on_message": ("hello",),
     "on_training_end": (),
     "on_run_end": (RunEnded(outcome="finished"),),
 }
@@ -78,7 +77,7 @@ def test_one_that_raises_is_named_once_and_hears_nothing_more(event: str) -> Non
 
 def test_people_see_where_their_own_code_failed() -> None:
     messages: list[str] = []
-    Guarded("it", recorder("on_message")[0], messages.append, with_traceback=True).on_message("hello")
+    Guarded("it", recorder("on_training_end")[0], messages.append, with_traceback=True).on_training_end()
 
     assert messages[0].endswith("the run goes on:")
     assert messages[1].startswith("Traceback") and "test_guarded.py" in messages[1]
