@@ -29,7 +29,7 @@ compare: install  ## compare accumulation with the large batch on the embedded d
 		--arms norm=bn --seeds 2 $(ARGS)
 
 test: install  ## run the plain test suite: no GPU, no real data (ARGS="-k plan" adds options)
-	$(PY) -m pytest -m "not real and not gpu" $(ARGS)
+	$(PY) -m pytest -n auto --dist loadfile -m "not real and not gpu" $(ARGS)
 
 lint: install  ## look for faults in the code
 	$(PY) -m ruff check .

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Test processes side by side have one thread each, and so have the programs that they start: two processes of two
+# threads on two cores wait for each other ten times as long as they compute. Has to stand before torch is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 
