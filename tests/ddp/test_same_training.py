@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ CUTS = {
     "shares differ, float32": (4, "step", False),
     "no share inside a window": (4, "carry", True),
     "frozen": (4, "carry", True),
+    "two loader workers each": (4, "carry", True),
 }
 """9 images in micro-batches of 4, 4 and 1: the second replica has no image in the last one of an epoch."""
 
@@ -23,7 +25,9 @@ CUTS = {
 def cases(folder: Path) -> dict[str, Case]:
     data = folder / "data.yaml"
     found = {
-        name: Case(data, batch, tail, double, "frozen" if name == "frozen" else "gn")
+        name: Case(
+            data, batch, tail, double, "frozen" if name == "frozen" else "gn", workers=2 if "workers" in name else 0
+        )
         for name, (batch, tail, double) in CUTS.items()
     }
     found["poisoned"] = Case(data, 4, poisoned_rank=1)
@@ -48,7 +52,7 @@ def both(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
 @pytest.mark.parametrize("name", CUTS)
 def test_weights_equal_those_of_one_process(both: dict[str, list[Outcome]], folder: Path, name: str) -> None:
     case = cases(folder)[name]
-    one = train(case, Replicas())
+    one = train(replace(case, workers=0), Replicas())
     tolerance = 1e-10 if case.double else 1e-5
     assert relative_difference(one.weights, one.before) > 10 * tolerance
     for replica in both[name]:

@@ -34,6 +34,7 @@ class Case:
     double: bool = False
     norm: str = "gn"
     num_updates: int = 3
+    workers: int = 0
     poisoned_rank: int | None = None
     """This replica's loss is not a number at its third micro-batch."""
     asking_rank: int | None = None
@@ -57,7 +58,7 @@ def build(case: Case, replicas: Replicas) -> Training:
     """The parts of the run."""
     words = ["--data", str(case.data), "--imgsz", str(SIZE_PX), "--batch", str(case.batch), "--nbs", "8"]
     words += ["--tail", case.tail, "--epochs", "4", "--warmup-epochs", "0", "--amp", "off", "--optimizer", "sgd"]
-    words += ["--lr0", "0.001", "--workers", "0", "--device", "cpu", "--threads", "1"]
+    words += ["--lr0", "0.001", "--workers", str(case.workers), "--device", "cpu", "--threads", "1"]
     words += ["--close-mosaic", "2", "--ema-tau", "1"]
     words += ["--norm", case.norm]
     config = parse_train(words).config
