@@ -74,6 +74,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
         "docs/accumulation.md",
         "docs/augmentation.md",
         "docs/norms.md",
+        "docs/callbacks.md",
         "docs/check.md",
         "docs/compare.md",
     ],
