@@ -14,7 +14,7 @@ from yolo_accum.data.geometry import Warp, mirror, mirror_boxes, paste, transfor
 
 NUM_TILES = 4
 
-_TILE_CORNERS = np.array([[-1, -1], [0, -1], [-1, 0], [0, 0]])
+_TILE_CORNERS = ((-1, -1), (0, -1), (-1, 0), (0, 0))
 """[4, 2]: where a tile's left top corner lies from the common corner, in sides of the tile."""
 
 
@@ -93,11 +93,11 @@ def mosaic_scene(
     Source: Bochkovskiy et al. 2020, arXiv:2004.10934, section 3.3.
     """
     corner_px = warp.linear @ rng.uniform(-size_px / 2, size_px / 2, size=2) + size_px / 2 + warp.shift_px
-    scales = [size_px / picture.longer_px for picture in pictures]
-    affines = [
-        warp.place(scale, tile * scale * picture.size_px, corner_px)
-        for scale, tile, picture in zip(scales, _TILE_CORNERS, pictures, strict=True)
-    ]
+    affines = []
+    for (tile_x, tile_y), picture in zip(_TILE_CORNERS, pictures, strict=True):
+        scale = size_px / picture.longer_px
+        origin_px = (tile_x * scale * picture.width_px, tile_y * scale * picture.height_px)
+        affines.append(warp.place(scale, origin_px, corner_px.tolist()))
     return _draw(pictures, affines, warp, size_px, config)
 
 
@@ -105,7 +105,7 @@ def single_scene(picture: Picture, warp: Warp, size_px: int, config: AugmentConf
     """One picture, letterboxed at the top left as in evaluation and warped about its own centre."""
     scale = size_px / picture.longer_px
     centre_px = scale * picture.size_px / 2
-    affine = warp.place(scale, -centre_px, centre_px + warp.shift_px)
+    affine = warp.place(scale, (-centre_px).tolist(), (centre_px + warp.shift_px).tolist())
     return _draw([picture], [affine], warp, size_px, config)
 
 

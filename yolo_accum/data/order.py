@@ -30,6 +30,9 @@ class Stream(IntEnum):
     FRACTION = 10
 
 
+_WORD = 2**32
+
+
 def keyed_rng(seed: int, epoch: int, position: int, stream: int) -> np.random.Generator:
     """A fresh generator that is determined by its four arguments, each at least 0 (about 10 us).
 
@@ -38,7 +41,10 @@ def keyed_rng(seed: int, epoch: int, position: int, stream: int) -> np.random.Ge
     Raises:
         ValueError: a negative argument.
     """
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, epoch, position, int(stream)))))
+    key: tuple[int, ...] | np.ndarray = (seed, epoch, position, int(stream))
+    if all(0 <= number < _WORD for number in (seed, epoch, position)):
+        key = np.array(key, np.uint32)  # the words that numpy makes of the numbers, in half the time
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
 
 
 @lru_cache(maxsize=4)

@@ -62,7 +62,7 @@ def test_no_chosen_box_is_empty_in_float32() -> None:
 
 def test_a_warp_without_strength_is_the_identity() -> None:
     warp = draw_warp(keyed_rng(0, 0, 0, 0), no_draws(), 64)
-    affine = warp.place(1.0, np.array([-5.0, -7]), np.array([5.0, 7]))
+    affine = warp.place(1.0, (-5.0, -7.0), (5.0, 7.0))
     np.testing.assert_allclose(affine, [[1, 0, 0], [0, 1, 0]], atol=1e-12)
     full = AugmentConfig(degrees=90, shear=40, scale=0.9, translate=0.5, fliplr=0, flipud=0)
     still = draw_warp(keyed_rng(0, 0, 0, 0), full, 64, strength=0)
@@ -73,7 +73,7 @@ def test_a_warp_without_strength_is_the_identity() -> None:
 def test_a_place_scales_about_its_anchor() -> None:
     warp = draw_warp(keyed_rng(0, 0, 0, 0), no_draws(fliplr=1, flipud=1), 64)
     # Flips are done to the finished output.
-    np.testing.assert_allclose(warp.place(2.0, np.zeros(2), np.array([3.0, 5])), [[2, 0, 3], [0, 2, 5]])
+    np.testing.assert_allclose(warp.place(2.0, (0.0, 0.0), (3.0, 5.0)), [[2, 0, 3], [0, 2, 5]])
     assert warp.flip_x and warp.flip_y
 
 
