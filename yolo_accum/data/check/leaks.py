@@ -75,7 +75,7 @@ def report_duplicates(seen: SeenPictures, log: FindingLog) -> Duplicates:
             for pair in duplicates.same
             if seen.split_numbers[pair[1]] == number and not _same_objects(seen, *pair.tolist())
         ]
-        _add(seen, found.OTHER_BOXES, index, differing, ["other objects than" for _ in differing], log)
+        _add(seen, found.OTHER_BOXES, index, differing, ["has other objects than" for _ in differing], log)
     return duplicates
 
 
