@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import cv2
 import numpy as np
 
@@ -13,6 +15,7 @@ STRIP_PIXELS = 320 * 320
 _NUM_SCRATCH = 10
 _SECTORS = 6
 """Of the colour circle, 60 degrees each: from one primary or mixture of two to the next."""
+_thread = threading.local()
 
 
 def jitter_hsv(planes: np.ndarray, rng: np.random.Generator, config: AugmentConfig) -> None:
@@ -31,12 +34,20 @@ def jitter_hsv(planes: np.ndarray, rng: np.random.Generator, config: AugmentConf
         return
     _, height_px, width_px = planes.shape
     num_rows = min(height_px, max(1, STRIP_PIXELS // width_px))
-    scratch = np.empty((_NUM_SCRATCH, num_rows, width_px), dtype=np.uint8)
+    scratch = _scratch(_NUM_SCRATCH * num_rows * width_px).reshape(_NUM_SCRATCH, num_rows, width_px)
     for start in range(0, height_px, num_rows):
         strip = planes[:, start : start + num_rows]
         work = scratch[:, : strip.shape[1]]
         highest, lowest = _turn_hue(strip, hue * _SECTORS, work)
         _scale(strip, highest, lowest, 1 + saturation, 1 + value, work[2:])
+
+
+def _scratch(num_bytes: int) -> np.ndarray:
+    """Memory of this thread that is used again: fresh pages for each picture would cost a tenth more."""
+    memory: np.ndarray | None = getattr(_thread, "memory", None)
+    if memory is None or len(memory) < num_bytes:
+        _thread.memory = memory = np.empty(num_bytes, dtype=np.uint8)
+    return memory[:num_bytes]
 
 
 def _turn_hue(planes: np.ndarray, sectors: float, scratch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
