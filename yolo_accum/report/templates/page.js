@@ -144,7 +144,7 @@
         const [x, y, value] = item.value;
         return `${escaped(chart.y)}: <b>${escaped(chart.rows[y])}</b><br>${escaped(chart.xlabel)}: <b>${escaped(chart.columns[x])}</b><br>${escaped(says(x, y, value))}`;
       }},
-      grid: {left: 8, right: 12, top: 8, bottom: 26, containLabel: true},
+      grid: {left: 8, right: 28, top: 8, bottom: 26, containLabel: true},
       xAxis: {...axisLook(), type: "category", data: chart.columns, name: chart.xlabel, nameLocation: "middle", nameGap: 32,
               splitLine: {show: false}, axisLabel: {color: colour("ink"), hideOverlap: true, width: 80, overflow: "truncate"}},
       yAxis: {...axisLook(), type: "category", data: chart.rows, inverse: true, splitLine: {show: false},
@@ -167,7 +167,7 @@
     const key = element.dataset.chart, chart = charts[key];
     let instance = shown.get(key);
     if (!instance) {
-      if (chart.across) element.style.height = `${Math.max(12, 1.25 * chart.categories.length * Math.max(1, chart.series.length * 0.7) + 5)}rem`;
+      if (chart.across) element.style.height = `${Math.max(12, (chart.categories.length > 20 ? 1 : 1.25) * chart.categories.length * Math.max(1, chart.series.length * 0.6) + 5)}rem`;
       if (chart.kind === "heat" && chart.texts) element.style.height = `${Math.min(40, Math.max(17, chart.rows.length * 1.5 + 5))}rem`;
       instance = echarts.init(element, null, {renderer: "svg"});
       element.setAttribute("role", "img");
