@@ -25,8 +25,8 @@ train: install  ## train on the embedded data set: batch 8, nominal batch 64 (AR
 	$(PY) tools/train.py --batch 8 --nbs 64 $(ARGS)
 
 compare: install  ## compare accumulation with the large batch on the embedded data set (ARGS="--seeds 3" adds options)
-	$(PY) tools/compare.py --recipe embedded --batch 8 --nbs 64 --norm gn --epochs 8 --imgsz 128 --warmup-epochs 1 \
-		--arms norm=bn --seeds 2 $(ARGS)
+	$(PY) tools/compare.py --recipe embedded --batch 8 --nbs 64 --norm gn --epochs 6 --imgsz 128 --warmup-epochs 1 \
+		--arms norm=bn --seeds 2 --val-every 2 $(ARGS)
 
 test: install  ## run the plain test suite: no GPU, no real data (ARGS="-k plan" adds options)
 	$(PY) -m pytest -n auto --dist loadfile -m "not real and not gpu" $(ARGS)

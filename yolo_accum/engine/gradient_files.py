@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from yolo_accum.engine.gradients import Gradient
 from yolo_accum.errors import TrainingError
@@ -55,7 +55,8 @@ class GradientFiles:
         temporary = path.with_name(f"{path.name}.writing")
         try:
             path.parent.mkdir(exist_ok=True)
-            save_file({name: value.detach().cpu().contiguous() for name, value in gradient.items()}, temporary)
+            # Not save_file, whose files nobody but their owner may read.
+            temporary.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in gradient.items()}))
             temporary.replace(path)
         except (OSError, SafetensorError) as error:
             with contextlib.suppress(OSError):

@@ -22,9 +22,9 @@ def comparison_tables(result: Mapping[str, Any]) -> list[Table]:
     Args:
         result: the content of compare.json.
     """
-    arms = result["arms"]
+    arms, num_seeds = result["arms"], len(result["settings"]["seeds"])
     reached = tables.columns(
-        f"Arms, means over {len(result['settings']['seeds'])} seeds",
+        f"Arms, means over {num_seeds} seed{'s' * (num_seeds > 1)}",
         ("arm", "cut", "runs", "AP", "AP50", *SIZES),
         [
             [
