@@ -241,3 +241,15 @@ def test_the_index_is_left_as_it_was() -> None:
 def test_impossible_detections_are_refused(detections: list[Detections], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         coco_metrics(make_index([[]]), detections)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_of_one_class_ap_by_size_is_that_of_the_set(evaluator) -> None:
+    index, detections = random_case(2, num_classes=2)  # the second class has no ground truth
+
+    metrics = coco_metrics(index, detections, evaluator=evaluator)
+
+    assert metrics.per_class[0].ap_by_size == {
+        size: metrics.values[f"AP_{size}"] for size in ("small", "medium", "large")
+    }
+    assert metrics.per_class[1].ap_by_size == dict.fromkeys(("small", "medium", "large"))
