@@ -12,6 +12,7 @@ import numpy as np
 from yolo_accum import __version__
 from yolo_accum.cli.page_records import METRICS_FILE, PAGE_FILE, PREDICTIONS_FILE, TRUTH_FILE
 from yolo_accum.cli.starting import RUN_CARD
+from yolo_accum.config.report_arguments import DEFAULT_CONF
 from yolo_accum.contracts import DetectionIndex, Detections
 from yolo_accum.data.images import read_image
 from yolo_accum.errors import UserError
@@ -34,8 +35,6 @@ NUM_COSTLY = 24
 """Validation images that are shown for what they cost."""
 NUM_FALSE_ALARMS = 12
 """Images without objects that are shown for what was found in them."""
-DEFAULT_CONF = 0.25
-"""Lowest score of a detection that a person looks at; the low threshold of AP would cover the pictures with boxes."""
 TITLE_LENGTH = 60
 
 
