@@ -12,7 +12,6 @@ import pytest
 pytestmark = pytest.mark.browser
 
 PAGES = ("run_page", "compare_page")
-OPENS_WITHIN_S = 2.0
 
 
 @pytest.fixture(params=PAGES)
@@ -117,14 +116,8 @@ def test_headings_are_in_order_and_every_picture_has_a_text(open_page: Callable[
     assert nameless == 0
 
 
-def test_it_opens_in_two_seconds(open_page: Callable[..., Any], path: Path) -> None:
-    # The best of three: what else the machine is busy with is not the page's doing.
-    durations = [
-        open_page(path).page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd / 1000")
-        for _ in range(3)
-    ]
-
-    assert min(durations) < OPENS_WITHIN_S
+def test_it_is_small_enough_to_open_at_once(path: Path) -> None:
+    # Opening is measured, not tested (docs/adr/0012); it follows the size.
     assert path.stat().st_size < 8e6
 
 
