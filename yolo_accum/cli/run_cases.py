@@ -119,7 +119,8 @@ def _wrong_check(case: Case, data: Sequence[str], scratch: Path) -> Iterator[str
     # Whether a warning is due is told by training, which says what reading found; a check knows more than that.
     is_refused = outcome.code not in (DONE, CHECK_FAILED)
     verdict = REJECT if is_refused else ACCEPT if ACCEPT in case.allowed else WARN
-    if verdict == WARN and not any(finding["severity"] == "warning" for finding in findings):
+    is_told = any(finding["severity"] == "warning" for finding in findings) or outcome.result.get("advice")
+    if verdict == WARN and not is_told:
         verdict = ACCEPT
     if outcome.bare_traceback:
         yield "check shows a traceback"

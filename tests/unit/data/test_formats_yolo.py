@@ -188,6 +188,18 @@ def test_a_folder_without_pictures_is_refused(tmp_path: Path) -> None:
         _read(tmp_path / "data.yaml")
 
 
+def test_label_files_in_capitals_and_lists_with_backslashes(tmp_path: Path) -> None:
+    write_yolo(tmp_path, {"train": {"a.png": "0 0.5 0.5 0.5 0.5\n", "b.png": None}})
+    (tmp_path / "labels" / "train" / "a.txt").rename(tmp_path / "labels" / "train" / "a.TXT")
+    (tmp_path / "labels" / "train" / "ghost.TXT").touch()
+    (tmp_path / "list.txt").write_text("images\\train\\a.png\r\n.\\images\\train\\b.png\r\n")
+    for entry in ("images\\train", "list.txt"):
+        (tmp_path / "data.yaml").write_text(f"train: {entry}\nnames: [cat]\n")
+        index, findings, _ = _read(tmp_path / "data.yaml")
+        assert (len(index), index.num_boxes) == (2, 1)
+        assert findings["label-without-picture"] == 1
+
+
 @pytest.mark.real
 def test_the_same_set_in_both_layouts_is_the_same(real_data: Path) -> None:
     data = real_data / "data"

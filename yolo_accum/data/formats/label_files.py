@@ -9,6 +9,7 @@ from yolo_accum.data.picture_size import PICTURE_SUFFIXES
 
 _LABELS_FOR = {"images": "labels", "Images": "Labels", "IMAGES": "LABELS"}
 
+_SUFFIXES = (".txt", ".TXT")
 _NOT_LABELS = frozenset(("classes.txt", "labels.txt", "notes.txt", "readme.txt"))
 """What labelling tools leave among the labels, in lower case."""
 
@@ -34,8 +35,9 @@ class LabelFiles:
         folder = self._label_folders.get(parent)
         if folder is None:
             folder = self._label_folders[parent] = _label_folder(parent)
-        label = f"{os.path.splitext(name)[0]}.txt"  # noqa: PTH122
-        return os.path.join(folder, label) if label in self._listing(folder) else None  # noqa: PTH118
+        stem = os.path.splitext(name)[0]  # noqa: PTH122
+        label = next((stem + suffix for suffix in _SUFFIXES if stem + suffix in self._listing(folder)), None)
+        return os.path.join(folder, label) if label is not None else None  # noqa: PTH118
 
     def without_picture(self) -> list[str]:
         """Label files in the folders looked at so far that have no picture, of whatever split."""
@@ -44,11 +46,12 @@ class LabelFiles:
             if folder == parent:
                 continue  # labels beside the pictures: other text files may well lie there too
             stems = {Path(name).stem for name in self._listing(parent) if Path(name).suffix.lower() in PICTURE_SUFFIXES}
-            labels = [name for name in self._listing(folder) if name.endswith(".txt")]
+            labels = [name for name in self._listing(folder) if name.endswith(_SUFFIXES)]
             orphans += [
                 os.path.join(folder, name)  # noqa: PTH118
                 for name in labels
-                if name[: -len(".txt")] not in stems and name.lower() not in _NOT_LABELS
+                if os.path.splitext(name)[0] not in stems  # noqa: PTH122
+                and name.lower() not in _NOT_LABELS
             ]
         return sorted(orphans)
 
