@@ -179,6 +179,7 @@ def test_what_belongs_to_a_detector_is_refused_beside_predictions(
 ) -> None:
     truth, found = truth_and_detections(tmp_path / "set")
 
-    code, _, said = run(capsys, "val", "--data", truth, "--predictions", found, "--conf", "0.5")
+    for option, value in (("--conf", "0.5"), ("--weights", "best.pt"), ("--classes", "cat")):
+        code, _, said = run(capsys, "val", "--data", truth, "--predictions", found, option, value)
 
-    assert code == 2 and "--conf belongs to a detector" in said
+        assert code == 2 and f"{option} belongs to a detector" in said

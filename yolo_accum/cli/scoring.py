@@ -19,6 +19,9 @@ from yolo_accum.metrics.evaluate import measure
 from yolo_accum.metrics.predictions import read_predictions
 from yolo_accum.report.console import Console
 
+_OPTIONS = {"predictions", "data", "images", "max_det", "evaluator", "project", "name", "plots"}
+"""What can be said about a file of detections; everything else is about a detector."""
+
 
 def score_predictions(arguments: EvalArguments, predictions: str, console: Console) -> Mapping[str, Any]:
     """Measures a COCO results file; returns the COCO numbers, AP by class, and the files written.
@@ -26,7 +29,7 @@ def score_predictions(arguments: EvalArguments, predictions: str, console: Conso
     Raises:
         UserError: the file or the data cannot be used, or options are given that only a detector has.
     """
-    detector_only = sorted(set(arguments.given) & {"weights", "model", "conf", "iou", "val_batch", "imgsz"})
+    detector_only = sorted(set(arguments.given) - _OPTIONS)
     if detector_only:
         raise UserError(
             f"--{detector_only[0].replace('_', '-')} belongs to a detector; --predictions measures what is in "
