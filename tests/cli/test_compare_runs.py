@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +15,8 @@ from small_data import write_data
 
 from yolo_accum.cli.compare_runs import Runs, RunState
 from yolo_accum.cli.compare_setup import Comparison, open_compared_data, plan_comparison
+from yolo_accum.cli.compare_verify import verify_words
+from yolo_accum.config.arguments import parse_verify
 from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.report.console import Console
 
@@ -172,3 +175,40 @@ def test_memory_that_runs_out_nevertheless_leads_to_checkpointing(
     states, _, _ = carry_out(data, tmp_path / "again", monkeypatch, scripts=both)
     assert states["large", 0].status == "does not fit"
     assert "cannot allocate memory" in str(states["large", 0].message)
+
+
+def test_verify_is_asked_about_the_micro_batches_and_norms_of_the_arms(data: Path, tmp_path: Path) -> None:
+    words = [
+        "--norm",
+        "gn",
+        "--hsv-v",
+        "0.25",
+        "--weights",
+        "w.pth",
+        "--freeze",
+        "backbone,head.stems",
+        "--threads",
+        "1",
+    ]
+    arms = ["--arms", "batch=4,norm=bn", "batch=8,name=large2"]
+    arguments = parse_compare(["--data", str(data), "--batch", "2", "--nbs", "8", *words, *arms])
+    config, splits = open_compared_data(arguments.config, Console(quiet=True))
+    comparison = plan_comparison(tmp_path, config, arguments.compare, arguments.arms, splits)
+
+    verb, *asked = verify_words(comparison) or []
+    found = parse_verify(asked)
+
+    assert verb == "verify"
+    assert (found.verify.sizes, found.verify.norm_names) == ((2, 4), ("gn", "bn"))
+    assert (found.model, found.loss, found.data.imgsz) == (config.model, config.loss, config.data.imgsz)
+    assert found.augment == replace(config.augment, close_mosaic=found.augment.close_mosaic)
+    assert found.model.freeze == ("backbone", "head.stems") and found.model.weights == str(Path("w.pth").absolute())
+    assert (found.run.seed, found.run.threads, found.run.project) == (0, 1, str(tmp_path))
+
+
+def test_without_a_smaller_micro_batch_there_is_nothing_to_verify(data: Path, tmp_path: Path) -> None:
+    words = ["--batch", "8", "--nbs", "8", "--no-default-arms", "--arms", "norm=gn", "norm=bn"]
+    arguments = parse_compare(["--data", str(data), *words])
+    config, splits = open_compared_data(arguments.config, Console(quiet=True))
+
+    assert verify_words(plan_comparison(tmp_path, config, arguments.compare, arguments.arms, splits)) is None

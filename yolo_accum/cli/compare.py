@@ -181,9 +181,11 @@ class _Progress:
     def look(self) -> None:
         """Several times a second."""
         done = self._runs.images_done - self._before
-        self._show(done)
         now_s = time.monotonic()
-        if self._console.terminal.is_terminal or now_s - self._last_s < PLAIN_LINE_EVERY_S:
+        if self._console.terminal.is_terminal:
+            self._show(done)
+            return
+        if now_s - self._last_s < PLAIN_LINE_EVERY_S:
             return
         self._last_s = now_s
         left_s = (now_s - self._start_s) / done * (self._total - done) if done > 0 else None

@@ -200,8 +200,8 @@ def _run_config(
     ``--amp auto`` measures what is faster on a CPU, so that it may decide differently from run to run.
     """
     amp = config.run.amp
-    if amp == "auto" and choose_device(device).type == "cpu":
-        amp = "off"
+    if amp == "auto":
+        amp = "off" if choose_device(device).type == "cpu" else "fp16"
     return replace(
         config,
         eval=replace(config.eval, val_batch=default_val_batch(base.eval, base.accumulation.micro_batch)),

@@ -18,7 +18,8 @@ from yolo_accum.report.lettering import lettering_notice
 
 def startup_rows(training: Training) -> dict[str, str]:
     """The start-up table: label -> value."""
-    plan, config, replicas = training.plan, training.config, training.loop.stepper.replicas.size
+    # Of the whole run, also where it goes on: its card is to be that of a run that was never interrupted.
+    plan, config, replicas = training.plan.whole, training.config, training.loop.stepper.replicas.size
     length = plan.window_length_nominal
     base = plan.base
     warmup_updates = sum(span.last <= base.warmup_micro_batches for span in first_spans(base))
@@ -84,8 +85,8 @@ def startup_notices(training: Training) -> list[str]:
     is_folded = training.summary is not None and folded(training.model)
     lettering = lettering_notice(training.index.class_names) if training.config.run.plots else None
     return [
-        *plan_notices(training.plan),
-        *norm_notices(training.config, training.plan, replicas, is_folded=is_folded),
+        *plan_notices(training.plan.whole),
+        *norm_notices(training.config, training.plan.whole, replicas, is_folded=is_folded),
         *([lettering] if lettering else []),
     ]
 

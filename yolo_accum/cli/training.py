@@ -166,7 +166,9 @@ def build_training(
             optim.momentum,
             scaled_weight_decay(optim.weight_decay, plan.base.batch, plan.nbs),
         ),
-        precision=Precision(checkpoint["precision"], "as before")
+        precision=Precision(
+            checkpoint["precision"], "as asked" if checkpoint["precision"] == config.run.amp else "as before"
+        )
         if checkpoint
         else replicas.decide(
             lambda: choose_precision(

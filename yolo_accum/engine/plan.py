@@ -151,6 +151,11 @@ class Plan:
             return self
         return replace(self, batch=self.window_batch, window_batch=None)
 
+    @cached_property
+    def whole(self) -> Plan:
+        """The same from the first image of the run on, where this is the rest of one that goes on."""
+        return replace(self, start_epoch=0, start_position=0) if self._start_image else self
+
     @property
     def micro_batches_per_epoch(self) -> int:
         """Where windows of another micro-batch are cut anew: on average, rounded up."""
@@ -162,8 +167,7 @@ class Plan:
     def num_micro_batches(self) -> int:
         """Of the whole run."""
         if self.base is not self:
-            whole = replace(self.base, start_epoch=0, start_position=0)
-            return sum(self._num_pieces(images) for images in whole.image_ranges())
+            return sum(self._num_pieces(images) for images in self.base.whole.image_ranges())
         return self.micro_batches_per_epoch * self.epochs
 
     @property

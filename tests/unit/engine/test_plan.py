@@ -327,3 +327,13 @@ def test_windows_cut_anew_go_on_after_an_interruption(options: dict[str, Any], s
 def positions(window: Window) -> list[tuple[int, int]]:
     """Epoch and position of every image of a window, in order."""
     return [(micro.epoch, place) for micro in window.micro_batches for place in range(micro.start, micro.stop)]
+
+
+@pytest.mark.parametrize("window_batch", [None, 2])
+def test_the_rest_of_a_run_knows_the_whole(window_batch: int | None) -> None:
+    options = {"num_images": 21, "epochs": 3, "batch": 4, "nbs": 8, "warmup_epochs": 1.0, "window_batch": window_batch}
+    whole = Plan(**options)  # type: ignore[arg-type]
+    rest = Plan(**options, start_epoch=1, start_position=8)  # type: ignore[arg-type]
+
+    assert rest.whole == whole and whole.whole is whole
+    assert rest.num_updates < rest.whole.num_updates
