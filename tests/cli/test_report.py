@@ -96,7 +96,7 @@ def test_a_comparison_has_its_page_again(tmp_path: Path, capsys: pytest.CaptureF
         (["{}/nowhere"], "nowhere: no such folder"),
         (["{}"], "is neither a run folder"),
         (["{}", "{}", "--out", "a.html"], "--out a.html names one file for 2 folders"),
-        (["{}", "--conf", "2"], "--conf 2.0: a number from 0 to 1 is needed"),
+        (["{}", "--conf", "2"], "--conf 2: a number from 0 to 1 is needed"),
         (["{}", "--cnf", "0.2"], "did you mean --conf?"),
     ],
 )

@@ -277,7 +277,7 @@ def test_a_run_without_one_applied_update_has_failed(train: Train, monkeypatch: 
     from yolo_accum.engine.update import Stepper
 
     apply = Stepper.apply
-    monkeypatch.setattr(Stepper, "apply", lambda self, factor, *, finite: apply(self, factor, finite=False))
+    monkeypatch.setattr(Stepper, "apply", lambda self, factor, **_: apply(self, factor, finite=False))
     message = train("--epochs", "1", "--warmup-epochs", "0", code=3)["message"]
     assert "not one of 3 updates was applied" in message
 

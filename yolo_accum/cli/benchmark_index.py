@@ -24,6 +24,8 @@ from yolo_accum.data.loader import train_loader
 from yolo_accum.engine.memory import peak_memory_mib
 from yolo_accum.metrics.coco import coco_metrics
 
+CPU = torch.device("cpu")
+
 NUM_CLASSES = 80
 OUTLINE_POINTS = 23
 """Of an object: with them the file has the size of COCO's own, 0.5 KiB an annotation."""
@@ -84,7 +86,7 @@ def _link(source: Path, link: Path) -> None:
 
 def measure_index(folder: Path) -> dict[str, float]:
     """Time and memory of reading a large set in this process."""
-    before_mib = _peak_mib()
+    before_mib = peak_memory_mib(CPU)
     start_s = time.perf_counter()
     index = _opened(folder)
     seconds = time.perf_counter() - start_s
@@ -92,7 +94,7 @@ def measure_index(folder: Path) -> dict[str, float]:
         "seconds": seconds,
         "boxes": index.num_boxes,
         "before_mib": before_mib,
-        "peak_mib": _peak_mib(),
+        "peak_mib": peak_memory_mib(CPU),
         "file_mib": (folder / "train.json").stat().st_size / 2**20,
     }
 
@@ -100,15 +102,6 @@ def measure_index(folder: Path) -> dict[str, float]:
 def _opened(folder: Path) -> DetectionIndex:
     os.environ["YOLO_ACCUM_CACHE"] = str(folder / "cache")
     return open_data(DataConfig(data=str(folder / "train.json"))).train
-
-
-def _peak_mib() -> float:
-    """Of this process alone: what `getrusage` says holds its parent's at the time of the start, too."""
-    status = Path("/proc/self/status")
-    found = (
-        re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"), re.MULTILINE) if status.exists() else None
-    )
-    return int(found[1]) / 1024 if found else peak_memory_mib(torch.device("cpu"))
 
 
 class _Weighed(TrainDataset):
@@ -146,11 +139,11 @@ def measure_workers(folder: Path, num_workers: int) -> dict[str, float]:
 def measure_evaluation() -> dict[str, float]:
     """Time and memory of the COCO numbers of made-up detections."""
     index, detections = _made_up_detections()
-    before_mib = _peak_mib()
+    before_mib = peak_memory_mib(CPU)
     start_s = time.perf_counter()
     coco_metrics(index, detections)
     seconds = time.perf_counter() - start_s
-    return {"seconds": seconds, "grown_mib": _peak_mib() - before_mib}
+    return {"seconds": seconds, "grown_mib": peak_memory_mib(CPU) - before_mib}
 
 
 def _made_up_detections() -> tuple[DetectionIndex, list[Detections]]:

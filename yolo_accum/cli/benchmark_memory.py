@@ -18,7 +18,7 @@ from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch
 from yolo_accum.data.description import open_data
 from yolo_accum.data.synthetic import ensure_shapes
-from yolo_accum.engine.memory import peak_memory_mib
+from yolo_accum.engine.memory import peak_memory_mib, restart_peak_memory
 from yolo_accum.model.recompute import recompute_activations
 from yolo_accum.report.console import Console
 
@@ -112,6 +112,7 @@ def _memory_elsewhere(argv: Sequence[str], checkpointed: bool) -> dict[str, floa
 
 def _memory_of_this_process(argv: Sequence[str]) -> dict[str, float]:
     training, batch = _training(parse_train(argv).config)
+    restart_peak_memory(training.device)  # what measured precisions counts no more
     before_mib = peak_memory_mib(training.device)
     for _ in range(UPDATES_A_PROCESS):
         _update(training, batch)

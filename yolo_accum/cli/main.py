@@ -84,7 +84,7 @@ VERBS = {
     "status": Verb("show where runs are: while they train, or afterwards", parse_status),
     "val": Verb("measure a detector on a validation split: the COCO numbers", parse_val),
     "predict": Verb("detect objects in your pictures", parse_predict),
-    "benchmark": Verb("measure training against a bare loop, its memory, and the data layer", _parse_benchmark),
+    "benchmark": Verb("measure training over a bare loop, its memory, and the data layer", _parse_benchmark),
 }
 
 

@@ -42,7 +42,9 @@ def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
         headers = ("run", "state", "epochs", "done", "ETA", "AP", "AP50", "last sign")
         terminal.print(columns("Runs", headers, [row_of(status, now) for status in statuses]))
     for folder in without:
-        terminal.print(f"{folder} is no run folder, and no run lies below it", markup=False, highlight=False)
+        terminal.print(
+            f"{folder} is no run folder, and no run lies below it", markup=False, highlight=False, soft_wrap=True
+        )
     for problem in (text for status in statuses for text in status.problems):
         terminal.print(f"warning: {problem}", markup=False, highlight=False, soft_wrap=True)
     if is_one:

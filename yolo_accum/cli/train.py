@@ -230,7 +230,7 @@ class _Run:
             records.truncate_after(updates=updates, epochs=epochs)
         (self.folder / "weights").mkdir(exist_ok=True)
         self.console.messages.open(self.folder)
-        self.training.loop.gradient_files = GradientFiles(self.folder, self.training.config.run.gradient_updates)
+        self.training.loop.keeper = GradientFiles(self.folder, self.training.config.run.gradient_updates).keeper
         (self.folder / FILES["config"]).write_text(to_yaml(self.training.config), encoding="utf-8")
         rows = {"run folder": str(self.folder), **startup_rows(self.training)}
         self.console.startup_table(rows)

@@ -42,8 +42,8 @@ class DataConfig:
     """Which pictures, at which size."""
 
     data: str | None = None
-    """Data set: a data YAML, the COCO JSON of the training split (for `val`, of the split to evaluate), or a folder that
-    a tool exported; docs/data.md has all forms. Without it the embedded default set is used."""
+    """Data set: a data YAML, the COCO JSON of the training split (for `val`, of the split to evaluate), or a folder
+    that a tool exported; docs/data.md has all forms. Without it the embedded default set is used."""
     val_data: str | None = None
     """Validation split, when --data is a COCO JSON or another single split."""
     images: str | None = None

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from yolo_accum.contracts import Batch, Observer, UpdateRecord, WindowOpened
 from yolo_accum.engine.clock import Clock
 from yolo_accum.engine.ema import EmaModel, ema_decay_at
-from yolo_accum.engine.gradient_files import GradientFiles
 from yolo_accum.engine.groups import set_hyperparameters
 from yolo_accum.engine.ledger import Ledger
 from yolo_accum.engine.memory import peak_memory_mib
@@ -23,7 +22,7 @@ from yolo_accum.engine.totals import (
     next_provisional,
     update_estimate,
 )
-from yolo_accum.engine.update import Stepper
+from yolo_accum.engine.update import Keep, Stepper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ class Loop:
         size_px: side of the network input, for a replica that has no image in a micro-batch.
         requests: what this replica asks for, read at every window's end.
 
-    ``gradient_files``, where set, keep the gradients of chosen updates.
+    ``keeper`` says what is to be called with the gradient of an attempted update (from 1), if anything.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Loop:
         self.observers = observers
         self.size_px = size_px
         self.requests = requests
-        self.gradient_files: GradientFiles | None = None
+        self.keeper: Callable[[int], Keep | None] = lambda update: None
 
     def run(self, batches: Iterable[Batch], state: LoopState) -> Iterator[FinishedWindow]:
         """All windows from where the plan starts.
@@ -144,7 +143,6 @@ class Loop:
         )
         for observer in self.observers:
             observer.on_window_open(opened)
-        keep = self.gradient_files.keeper(state.clock.updates_attempted + 1) if self.gradient_files else None
         provisional = next_provisional(state.denominator_per_image, window.num_images)
 
         totals, image_indices, epochs = self._accumulate(window, source, provisional)
@@ -155,7 +153,7 @@ class Loop:
             denominator=totals.denominator,
             averaged_over=self.stepper.replicas.size,
         )
-        update = self.stepper.apply(factor, finite=totals.finite, keep=keep)
+        update = self.stepper.apply(factor, finite=totals.finite, keep=self.keeper(state.clock.updates_attempted + 1))
         clock = state.clock.after_update(totals.images, update.applied)
         ema_decay = self._follow(clock) if update.applied else 0.0
 

@@ -13,6 +13,9 @@ from yolo_accum.contracts import Batch, Criterion, DenseOutput, LossSums, Window
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.engine.precision import Precision
 
+Keep = Callable[[dict[str, Tensor]], None]
+"""Is given the gradient of a window by name of the parameter, before it is clipped, and may not change it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AppliedUpdate:
@@ -118,16 +121,13 @@ class Stepper:
             loss = self.scaler.scale(loss)
         loss.backward()
 
-    def apply(
-        self, factor: float, *, finite: bool, keep: Callable[[dict[str, Tensor]], None] | None = None
-    ) -> AppliedUpdate:
+    def apply(self, factor: float, *, finite: bool, keep: Keep | None = None) -> AppliedUpdate:
         """Unscale, multiply by the factor, measure, clip and step - or refuse.
 
         Args:
             factor: see `yolo_accum.engine.totals.gradient_factor`.
             finite: whether all losses of the window were finite, on every replica.
-            keep: is given the gradient of the window by name of the parameter, before it is clipped; it may not
-                change it.
+            keep: is called with the gradient of the window.
         Returns:
             what happened. A refused update leaves weights, optimizer state and running statistics as they were
             when the window was opened.

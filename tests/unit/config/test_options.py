@@ -23,7 +23,7 @@ ALL_CLASSES = (*get_type_hints(TrainConfig).values(), StartConfig, OutputConfig)
 def test_an_option_knows_its_flag_default_help_and_what_is_allowed() -> None:
     options = {option.name: option for option in declared_options(AccumulationConfig)}
 
-    assert list(options) == ["batch", "nbs", "ramp", "tail", "memory"]
+    assert list(options) == ["batch", "nbs", "ramp", "tail", "window_batch", "memory"]
     assert (options["batch"].flag, options["batch"].default, options["batch"].allowed) == (
         "--batch",
         8,
