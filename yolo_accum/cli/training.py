@@ -26,6 +26,7 @@ from yolo_accum.engine.ema import EmaModel
 from yolo_accum.engine.groups import build_optimizer, freeze
 from yolo_accum.engine.ledger import Ledger
 from yolo_accum.engine.loop import EmaSettings, Loop
+from yolo_accum.engine.memory import keep_freed_memory
 from yolo_accum.engine.plan import Plan, check_divisible, scaled_weight_decay
 from yolo_accum.engine.precision import Precision, choose_precision
 from yolo_accum.engine.ramp import choose_optimizer
@@ -37,6 +38,9 @@ from yolo_accum.model.build import build_model
 from yolo_accum.model.recompute import recompute_activations
 from yolo_accum.model.weights import WeightsSummary
 from yolo_accum.model.yolox import YOLOX
+
+TRIAL_IMAGES = 8
+"""Of a micro-batch that precisions are measured with, at most: more would not tell more, and take long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +135,8 @@ def build_training(
     torch.manual_seed(config.run.seed)
     device = choose_device(config.run.device, replicas)
     use_threads(config.run.threads, replicas.local_size)
+    if device.type == "cpu":
+        keep_freed_memory()
     optim = config.optim
     dataset = training_dataset(config, index)
     plan = plan_of(
@@ -174,7 +180,7 @@ def build_training(
             lambda: choose_precision(
                 config.run.amp,
                 device,
-                _trial(model, device, plan.batch // replicas.size, config.data.imgsz, channels_last),
+                _trial(model, device, min(plan.batch // replicas.size, TRIAL_IMAGES), config.data.imgsz, channels_last),
             )
         ),
         device=device,

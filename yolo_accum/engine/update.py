@@ -74,6 +74,10 @@ class Stepper:
         self._memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self._dtype = dtype
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        # Gradients keep their place for the whole run: made anew among the activations of each window, they would leave
+        # holes there that the next window cannot use.
+        for parameter in self._parameters:
+            parameter.grad = torch.zeros_like(parameter)
         self._norm_buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         self._norm_buffers_before = [buffer.clone() for buffer in self._norm_buffers]
         self._window_aware = [module for module in model.modules() if isinstance(module, WindowAware)]
@@ -88,7 +92,7 @@ class Stepper:
         Args:
             num_micro_batches: length of the window, for norms that depend on it.
         """
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=False)
         if self._norm_buffers:
             torch._foreach_copy_(self._norm_buffers_before, self._norm_buffers)
         for module in self._window_aware:
@@ -158,7 +162,7 @@ class Stepper:
             module.close_window(applied)
         if self.scaler is not None:
             self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=False)
         return AppliedUpdate(
             applied=applied, grad_norm=grad_norm, clip_coefficient=clip_coefficient, scaler_scale=scale
         )
