@@ -243,3 +243,14 @@ def test_people_are_told_kind_by_kind_with_the_first_places(tmp_path: Path, caps
     assert ["line" in line for line in told[1:-1]] == [True] * 5
     assert start == 0 and any(line.startswith("advice: ") for line in lines)
     assert not list((tmp_path / "runs").rglob("*.png"))
+
+
+def test_a_split_whose_pictures_are_all_missing_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_coco(tmp_path / "data", coco_content({"a.png": [(0, 10, 20, 30, 40)]}))
+    (tmp_path / "data" / "images" / "a.png").unlink()
+
+    code, result = check(capsys, tmp_path, "--data", str(tmp_path / "data" / "train.json"))
+
+    assert code == 2 and codes(result, "error") == ["missing-picture"]

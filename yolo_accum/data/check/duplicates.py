@@ -39,7 +39,7 @@ def similar_pairs(prints: Fingerprints, rows: np.ndarray, split_numbers: np.ndar
     Returns:
         [p, 2] rows of ``prints``, the earlier one first, by the later one; and [p] the correlation of each pair.
     """
-    thumbs = prints.thumbs[rows].reshape(len(rows), -1).astype(np.float32)
+    thumbs = prints.thumbs[rows].reshape(len(rows), THUMB_PX**2).astype(np.float32)
     thumbs -= thumbs.mean(axis=1, keepdims=True)
     strength = np.linalg.norm(thumbs, axis=1)
     is_textured = strength >= FLAT_LEVELS * THUMB_PX
