@@ -1,4 +1,9 @@
-"""The two kinds of failure that a person is told about in one sentence."""
+"""The kinds of failure that a person is told about in one sentence, and what makes such a sentence printable."""
+
+
+def printable(text: str) -> str:
+    """Text that can be written as UTF-8: the bytes of a file name that are none become escapes (as JSON has them)."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class UserError(ValueError):

@@ -254,3 +254,26 @@ def test_a_split_whose_pictures_are_all_missing_is_a_finding(
     code, result = check(capsys, tmp_path, "--data", str(tmp_path / "data" / "train.json"))
 
     assert code == 2 and codes(result, "error") == ["missing-picture"]
+
+
+def test_names_that_are_no_utf8_leave_the_program_as_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = "0 .5 .5 .5 .5\n"
+    data = write_yolo(tmp_path / "data", {"train": {"a.png": row * 2}, "val": {"b.png": row}})
+    for kind, suffix in (("images", ".png"), ("labels", ".txt")):
+        path = data.parent / kind / "train" / f"a{suffix}"
+        path.rename(path.with_name(os.fsdecode(b"bad\xff" + suffix.encode())))
+    words = ["--data", str(data), "--project", str(tmp_path / "runs")]
+
+    assert main(["check", "--workers", "0", *words, "--json"]) == 0  # drawn and written to a page as well
+    assert "bad\\\\udcff" in capsys.readouterr().out
+    assert main(["check", "--workers", "0", "--no-plots", *words]) == 0
+    assert "bad\\udcff" in capsys.readouterr().out
+    assert main(["convert", "--data", str(data), "--to", str(tmp_path / "coco"), "--json"]) == 0
+    text = (tmp_path / "coco" / "train.json").read_text(encoding="utf-8")
+    name = json.loads(text)["images"][0]["file_name"]
+    assert os.fsencode(name).endswith(b"bad\xff.png") and (tmp_path / "coco" / name).is_file()
+    assert (
+        main(["check", "--no-pictures", "--no-plots", "--data", str(tmp_path / "coco" / "data.yaml"), *words[2:]]) == 0
+    )

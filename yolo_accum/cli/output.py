@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from yolo_accum.errors import printable
+
 
 def to_json(result: Mapping[str, Any]) -> str:
     """One JSON object on one line; numbers that are not finite become null, since JSON has no word for them."""
-    return json.dumps(_plain(result), allow_nan=False, ensure_ascii=False)
+    return printable(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
 
 
 def _plain(value: Any) -> Any:
@@ -37,4 +39,4 @@ def write_json(path: Path, content: Any) -> None:
         OSError: the file cannot be written.
     """
     text = json.dumps(_plain(content), allow_nan=False, ensure_ascii=False, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(printable(text) + "\n", encoding="utf-8")

@@ -28,7 +28,8 @@ def write_coco(path: Path, index: DetectionIndex, file_names: Sequence[str], *, 
     ids = list(index.image_ids) if keep_image_ids else list(range(1, len(index) + 1))
     boxes = index.boxes_xyxy_px.round(_DECIMALS)
     temporary = path.with_name(f"{path.name}.part")
-    with temporary.open("w", encoding="utf-8") as file:
+    # A file name that is no UTF-8 is written with escapes of JSON, from which it is read again.
+    with temporary.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.write('{"info": {"description": "written by yolo-accum convert"},\n"categories": ')
         categories = zip(index.class_ids, index.class_names, strict=True)
         file.write(_lines({"id": number, "name": name} for number, name in categories))

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from yolo_accum.errors import UserError
+from yolo_accum.errors import UserError, printable
 
 Severity = Literal["error", "warning", "info"]
 
@@ -112,7 +112,7 @@ class FindingLog:
             marks: pictures that show them; only the first ``MAX_MARKS`` are drawn from it.
         """
         if count:
-            kept = tuple(map(_printable, islice(places, min(count, MAX_PLACES))))
+            kept = tuple(map(printable, islice(places, min(count, MAX_PLACES))))
             shown = tuple(islice(marks, MAX_MARKS))
             finding = Finding(kind=kind, source=source, count=count, places=kept, note=note, marks=shown)
             if finding not in self._findings:  # one file may serve as both splits
@@ -129,11 +129,6 @@ class FindingLog:
         errors = [str(finding) for finding in self._findings if finding.kind.severity == "error"]
         if errors:
             raise UserError("\n".join(errors))
-
-
-def _printable(text: str) -> str:
-    """File names need not be valid Unicode, terminals want it."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _error(code: str, what: str, allowed: str) -> FindingKind:

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from yolo_accum.contracts import PAD_VALUE, Letterbox
-from yolo_accum.errors import UserError
+from yolo_accum.errors import UserError, printable
 
 _JPEG_MAGIC = b"\xff\xd8\xff"
 _DECODE_FLAGS = {
@@ -101,7 +101,7 @@ def require_size(path: str | Path, image: np.ndarray, width_px: int, height_px: 
     # A reduced decoder rounds a side up, so the original is known to within the reduction.
     if not (0 <= found_width_px - width_px < reduction and 0 <= found_height_px - height_px < reduction):
         raise UnreadableImageError(
-            f"picture {_printable(path)} is {found_width_px} x {found_height_px} px, "
+            f"picture {printable(str(path))} is {found_width_px} x {found_height_px} px, "
             f"but the data set says {width_px} x {height_px} px; was it changed?"
         )
 
@@ -196,9 +196,9 @@ def _read_bytes(path: str | Path) -> np.ndarray:
         data = np.fromfile(path, dtype=np.uint8)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableImageError(f"picture {_printable(path)} cannot be read: {reason}") from error
+        raise UnreadableImageError(f"picture {printable(str(path))} cannot be read: {reason}") from error
     if not data.size:
-        raise UnreadableImageError(f"picture {_printable(path)} is empty (0 bytes)")
+        raise UnreadableImageError(f"picture {printable(str(path))} is empty (0 bytes)")
     return data
 
 
@@ -208,16 +208,12 @@ def _decode(path: str | Path, data: np.ndarray, flags: int) -> np.ndarray:
         image = cv2.imdecode(data, flags)
     except cv2.error as error:
         raise UnreadableImageError(
-            f"picture {_printable(path)} cannot be decoded: OpenCV refuses it ({error.err}); "
+            f"picture {printable(str(path))} cannot be decoded: OpenCV refuses it ({error.err}); "
             "is it damaged or larger than 2^30 pixels?"
         ) from error
     if image is None:
         raise UnreadableImageError(
-            f"picture {_printable(path)} cannot be decoded: it is damaged, cut short or in no format that OpenCV reads"
+            f"picture {printable(str(path))} cannot be decoded: "
+            "it is damaged, cut short or in no format that OpenCV reads"
         )
     return image
-
-
-def _printable(path: str | Path) -> str:
-    """A file name that any terminal takes, also one that is no valid UTF-8."""
-    return str(path).encode("utf-8", "backslashreplace").decode()

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from yolo_accum.errors import UserError
+from yolo_accum.errors import UserError, printable
 from yolo_accum.report import style
 from yolo_accum.report.boxes_drawing import NAME_LENGTH, show_picture
 
@@ -73,7 +73,7 @@ def plot_contact_sheet(lines: Sequence[SheetLine], out: Path, read_image: Callab
 
 
 def _draw_cell(axes: Axes, cell: Cell, read_image: Callable[[str], np.ndarray]) -> None:
-    name = Path(cell.picture).name
+    name = printable(Path(cell.picture).name)
     axes.set_title(
         name if len(name) <= 30 else f"…{name[-29:]}", fontsize=7, color=style.INK, loc="left", pad=3, parse_math=False
     )

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from yolo_accum.errors import printable
 from yolo_accum.report.lettering import use_fonts_that_have_the_letters
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, RED, YELLOW = (
@@ -82,7 +83,8 @@ def say_instead(axes: Axes, text: str) -> None:
 
 
 def shorten(text: str, length: int) -> str:
-    """At most ``length`` characters; what is missing is marked."""
+    """At most ``length`` characters, all of which can be drawn; what is missing is marked."""
+    text = printable(text)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
