@@ -130,6 +130,8 @@ def test_voc_classes_are_those_of_all_splits(tmp_path: Path) -> None:
         ('<!DOCTYPE a [<!ENTITY x "y">]><annotation>&x;</annotation>', "a.xml declares the entity 'x'"),
         ('<!DOCTYPE a [<!ENTITY x SYSTEM "/etc/passwd">]><annotation/>', "a.xml declares the entity 'x'"),
         ("<annotation><object>", "a.xml is not XML: "),
+        ('<?xml version="1.0" encoding="klingon"?><annotation/>', "a.xml cannot be read as XML: unknown encoding"),
+        ('<?xml version="1.0" encoding="shift_jis"?><annotation/>', "a.xml cannot be read as XML: multi-byte"),
         ("<annotation><object><name>cat</name></object></annotation>", "a.xml object 1: no bndbox"),
         (voc_xml("a.png", [("cat", "left", 1, 2, 3)]), "object 1: left, 1, 2, 3"),  # type: ignore[list-item]
         (voc_xml("a.png", [("", 1, 1, 2, 3)]), "objects without a class: 1"),
@@ -183,6 +185,14 @@ def test_cvat_shapes_count_as_their_enclosing_boxes(tmp_path: Path) -> None:
     }
     counts = {finding.kind.code: finding.count for finding in data.findings}
     assert counts["box-from-mask"] == 3 and counts["other-shape"] == 1
+
+
+def test_a_cvat_file_in_an_unknown_encoding_is_refused_by_name(tmp_path: Path) -> None:
+    path = cvat_xml(tmp_path) / "annotations.xml"
+    path.write_text('<?xml version="1.0" encoding="klingon"?><annotations/>')
+
+    with pytest.raises(UserError, match=r"annotations\.xml cannot be read as XML: unknown encoding"):
+        open_all(DataConfig(data=str(path)))
 
 
 def test_cvat_labels_that_are_not_declared_are_refused(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ def xml_records(path: Path, root: str) -> Iterator[Element]:
         yield from collector.take()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    except UserError:
+        raise
+    except (LookupError, ValueError) as error:
+        raise _other_encoding(path, error) from error
     except expat.ExpatError as error:
         raise UserError(
             f"{path} is not XML: {expat.ErrorString(error.code)} in line {error.lineno}, column {error.offset + 1}"
@@ -43,16 +47,28 @@ def xml_records(path: Path, root: str) -> Iterator[Element]:
 
 
 def xml_root(path: Path) -> str:
-    """The name of the root element; empty when the file is not XML."""
+    """The name of the root element; empty when the file is not XML.
+
+    Raises:
+        UserError: its first line names an encoding that is not read, or it declares entities.
+    """
     try:
         with path.open("rb") as file:
             collector = _Collector(path, "")
             collector.parser.Parse(file.read(_CHUNK_BYTES), False)
-    except (OSError, expat.ExpatError):
-        return ""
     except _OtherRootError as error:
         return error.name
+    except UserError:
+        raise
+    except (LookupError, ValueError) as error:
+        raise _other_encoding(path, error) from error
+    except (OSError, expat.ExpatError):
+        return ""
     return ""
+
+
+def _other_encoding(path: Path, error: Exception) -> UserError:
+    return UserError(f"{path} cannot be read as XML: {error}; save it as UTF-8")
 
 
 class _OtherRootError(UserError):
