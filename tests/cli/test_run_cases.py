@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from small_sets import coco_content, write_coco, write_yolo
 
-from yolo_accum.cli import run_cases
+from yolo_accum.cli import case_commands, run_cases
+from yolo_accum.cli.case_scoring import _is_same
 from yolo_accum.cli.case_setup import prepare_case, tree_digest
 from yolo_accum.errors import UserError
 
@@ -135,3 +136,62 @@ def test_steps_beforehand_are_done_in_a_copy(tmp_path: Path) -> None:
 def test_a_folder_without_cases_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cases.main([str(tmp_path)]) == 2
     assert "no folder with a case.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"verdict": "acept"}, 'the verdict "acept" is not known'),
+        ({"also_ok": ["perhaps"]}, 'the verdict "perhaps" is not known'),
+        ({"verdict": None}, "the verdict null is not known"),
+        ({"expect": {"train_bixes": 1}}, '"expect" holds train_bixes, which nothing is compared with'),
+        ({"paths": {}}, '"paths" lacks train_json'),
+        ({"paths": None}, '"paths" must be an object'),
+        ({"format": "cocoa"}, '"format" is "cocoa"'),
+        ({"format": "coco-eval", "paths": {"gt": "train.json", "detections": "x.json"}}, '"expect" states no score'),
+        ({"setup": "rm nothing"}, "setup 'rm nothing' failed: rm: "),
+        ({"setup": "touch ../stray"}, "../stray leads out of it"),
+        ({"setup": "ln -s ../../x link"}, "../../x leads out of it"),
+        ({"setup": [{"symlink": "link", "target": "/etc"}]}, "/etc leads out of it"),
+        ({"setup": [{"file": "../stray", "content": ""}]}, "../stray leads out of it"),
+        ({"setup": "cp -t/tmp train.json"}, "options with a path are not understood"),
+        ({"setup": [3]}, "setup 3 is not understood"),
+    ],
+)
+def test_what_is_not_understood_fails_the_case(tmp_path: Path, more: dict[str, Any], told: str) -> None:
+    folder = write_case(tmp_path / "case", **{"verdict": "accept", "expect": {}, **more})
+
+    (wrong,) = run_cases.run_case(folder)
+
+    assert wrong.startswith("this case cannot be run: ") and told in wrong
+
+
+def test_a_case_file_that_is_a_list_fails_the_case(tmp_path: Path) -> None:
+    folder = write_case(tmp_path / "case", "accept", {})
+    (folder / "case.json").write_text("[]")
+
+    assert run_cases.run_case(folder) == ["this case cannot be run: case.json must hold an object"]
+
+
+def test_a_name_that_matches_no_case_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_case(tmp_path / "A-good", "accept", {})
+
+    assert run_cases.main([str(tmp_path), "B"]) == 2
+    assert "no case begins with B" in capsys.readouterr().out
+
+
+def test_an_undefined_score_is_not_0_and_a_split_that_is_not_written_is_missed() -> None:
+    assert _is_same(None, None) and _is_same(0.0, 0) and not _is_same(None, 0) and not _is_same(0.0, None)
+    assert run_cases._absent_splits({}, {"val_images": 1, "test_boxes": 0}) == ["train", "val"]
+
+
+@pytest.mark.parametrize("text", ["", "{}\n{}", "[]", "note\n{}"])
+def test_json_is_one_object_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    def verb(words: list[str]) -> int:
+        print(text, end="")
+        return 0
+
+    monkeypatch.setattr(case_commands, "main", verb)
+
+    with pytest.raises(UserError, match="check --json wrote something else than one JSON object"):
+        case_commands.run_verb(["check"], tmp_path)

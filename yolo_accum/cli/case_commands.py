@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from yolo_accum.cli.main import main
+from yolo_accum.errors import UserError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +37,20 @@ def run_verb(words: Sequence[str], working_folder: Path) -> Outcome:
     out, err = io.StringIO(), io.StringIO()
     with inside(working_folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*words, "--json"])
-    lines = out.getvalue().splitlines()
-    return Outcome(code=code, text=err.getvalue(), result=json.loads(lines[-1]) if lines else {})
+    return Outcome(code=code, text=err.getvalue(), result=_only_object(words[0], out.getvalue(), code))
+
+
+def _only_object(verb: str, text: str, code: int) -> dict[str, Any]:
+    """The result; a verb that fails may leave none."""
+    if not text and code:
+        return {}
+    try:
+        result = json.loads(text)
+    except ValueError:
+        result = None
+    if not isinstance(result, dict):
+        raise UserError(f"{verb} --json wrote something else than one JSON object: {text.strip()[:200]!r}")
+    return result
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from yolo_accum.cli.case_commands import run_verb
-from yolo_accum.cli.case_setup import REJECT, Case
+from yolo_accum.cli.case_file import REJECT
+from yolo_accum.cli.case_setup import Case
 from yolo_accum.cli.failures import BAD_INPUT
 from yolo_accum.config.schema import DataConfig
 from yolo_accum.contracts import DetectionIndex, Detections
@@ -113,13 +114,19 @@ def _compare(
     if case.allowed == {REJECT}:
         yield f"{told} is carried out, expected {REJECT}"
     for name in ("AP", "AP50"):
-        if name in expect and abs((outcome.result[name] or 0) - expect[name]) > _TOLERANCE:
-            yield f"{told}: {name} is {outcome.result[name]}, expected {expect[name]}"
+        if name in expect and not _is_same(outcome.result[name], expect[name]):
+            yield f"{told}: {name} is {json.dumps(outcome.result[name])}, expected {json.dumps(expect[name])}"
     per_class = {item["name"]: item["AP"] for item in outcome.result["per_class"]}
     for name, wanted in (expect.get("per_class") or {}).items():
         value = per_class.get(name, "missing")
-        is_same = value is None if wanted is None else isinstance(value, float) and abs(value - wanted) <= _TOLERANCE
-        if not is_same:
+        if not _is_same(value, wanted):
             yield f"{told}: AP of {name} is {value}, expected {json.dumps(wanted)}"
     if silent and "--max-det" not in options:
         yield f"{told}: the messages do not name {', '.join(silent)}"
+
+
+def _is_same(value: Any, wanted: float | None) -> bool:
+    """A score that is undefined (null) is not 0."""
+    if wanted is None:
+        return value is None
+    return isinstance(value, int | float) and abs(value - wanted) <= _TOLERANCE

@@ -15,11 +15,13 @@ from typing import Any
 
 from yolo_accum.cli.case_commands import Outcome, run_verb
 from yolo_accum.cli.case_data import ReadSplit, lowest_contrast, read_split, wrong_boxes, wrong_pixels
+from yolo_accum.cli.case_file import ACCEPT, EVALUATION, REJECT, WARN
 from yolo_accum.cli.case_flip import wrong_after_flip
 from yolo_accum.cli.case_scoring import wrong_perfect_score, wrong_scores
-from yolo_accum.cli.case_setup import ACCEPT, REJECT, WARN, Case, apply_edit, find_cases, prepare_case, tree_digest
+from yolo_accum.cli.case_setup import Case, apply_edit, find_cases, prepare_case, tree_digest
 from yolo_accum.cli.case_training import wrong_in_training
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
+from yolo_accum.data.formats.data_yaml import SPLITS
 from yolo_accum.errors import UserError
 from yolo_accum.report.console import Console
 
@@ -39,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             sources = find_cases(arguments.folder)
         except UserError as error:
             console.terminal.print(f"error: {error}", markup=False)
+            return BAD_INPUT
+        strange = [name for name in arguments.ids if not any(path.name.startswith(name) for path in sources)]
+        if strange:
+            console.terminal.print(f"error: no case begins with {', '.join(strange)}", markup=False)
             return BAD_INPUT
         sources = [path for path in sources if not arguments.ids or path.name.startswith(tuple(arguments.ids))]
         with console.progress("cases", len(sources)) as progress:
@@ -67,6 +73,8 @@ def run_case(source: Path) -> list[str]:
             )
         except UserError as error:
             return [f"this case cannot be run: {error}"]
+        except Exception as error:  # the other cases are still to be run
+            return [f"this case cannot be run: {type(error).__name__}: {error}"]
 
 
 def _has_edits(case: Case) -> bool:
@@ -74,11 +82,9 @@ def _has_edits(case: Case) -> bool:
 
 
 def _wrong(case: Case, scratch: Path) -> Iterator[str]:
-    if case.content["format"] == "coco-eval":
+    if case.content["format"] == EVALUATION:
         yield from wrong_scores(case, scratch)
         return
-    if case.content["format"] not in ("coco", "yolo"):
-        raise UserError(f"{case.name}: format {case.content['format']!r} is not known")
     data = _data_options(case)
     if case.stage == "load":
         yield from _wrong_check(case, data, scratch)
@@ -202,6 +208,11 @@ def _wrong_data(case: Case, data: Sequence[str], scratch: Path) -> Iterator[str]
     if problem:
         yield problem
         return
+    absent = _absent_splits(splits, case.expect)
+    if absent:
+        yield f"the splits {', '.join(absent)} are expected and were not written"
+    if "train" not in splits:
+        return
     expect, train = case.expect, splits["train"]
     classes = list(expect.get("classes") or train.class_names)
     if train.class_names != tuple(classes):
@@ -241,6 +252,15 @@ def _wrong_counts(splits: Mapping[str, ReadSplit], expect: Mapping[str, Any]) ->
         wanted = expect.get(special or key, number)
         if number != wanted:
             yield f"{key} is {number}, expected {wanted}"
+
+
+def _absent_splits(splits: Mapping[str, ReadSplit], expect: Mapping[str, Any]) -> list[str]:
+    return [
+        split
+        for split in SPLITS
+        if split not in splits
+        and (split == "train" or any(expect.get(f"{split}_{what}") for what in ("images", "boxes")))
+    ]
 
 
 def _counts(splits: Mapping[str, ReadSplit]) -> dict[str, int]:
