@@ -52,8 +52,8 @@ class RawSplit:
 def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None) -> DetectionIndex:
     """Checks the boxes and sorts them by picture.
 
-    Boxes without area, outside the picture or given again are left out, boxes that leave it are clipped; ``log`` says
-    so. Values that are no finite numbers and foreign classes are errors in ``log``.
+    Boxes without area, of negative width or height, outside the picture or given again are left out, boxes that leave
+    it are clipped; ``log`` says so. Values that are no finite numbers and foreign classes are errors in ``log``.
 
     Args:
         raw: the split.
@@ -146,6 +146,7 @@ def _checked_boxes(
     is_finite = np.isfinite(raw.boxes_xyxy_px).all(1)
     drop(found.NOT_FINITE, ~is_finite)
     boxes = np.where(is_finite[:, None], raw.boxes_xyxy_px, 0.0)
+    drop(found.INVERTED_BOX, np.any(boxes[:, 2:] < boxes[:, :2], axis=1))
     drop(found.ZERO_SIZE, np.any(boxes[:, 2:] <= boxes[:, :2], axis=1))
 
     clipped = np.clip(boxes, 0.0, np.tile(sizes, 2)[raw.image_of_box])

@@ -220,6 +220,9 @@ MISSING_ROOT = _warning(
 # Boxes of every format.
 NOT_FINITE = _error("not-finite", "boxes with a value that is no finite number", "finite numbers are needed")
 ZERO_SIZE = _warning("zero-size", "boxes without area", "left out")
+INVERTED_BOX = _warning(
+    "inverted-box", "boxes of negative width or height (right before left, or bottom above top)", "left out"
+)
 OUTSIDE = _warning("outside", "boxes wholly outside the picture", "left out")
 CLIPPED = _warning("clipped", "boxes that leave the picture", "clipped to it")
 DUPLICATE_BOX = _warning("duplicate-box", "boxes given again (same picture, class and place)", "used once")

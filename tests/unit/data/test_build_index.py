@@ -59,7 +59,7 @@ def test_boxes_lie_in_their_picture_and_every_lost_one_is_counted(seed: int) -> 
     assert (index.areas_px > 0).all()
 
     counts = {finding.kind.code: finding.count for finding in log.findings}
-    lost = sum(counts.get(code, 0) for code in ("not-finite", "zero-size", "outside", "duplicate-box"))
+    lost = sum(counts.get(code, 0) for code in ("not-finite", "zero-size", "inverted-box", "outside", "duplicate-box"))
     assert index.num_boxes + lost == np.count_nonzero(raw.image_of_box != 2)
     assert counts["unreadable-picture"] == 1
 

@@ -141,7 +141,7 @@ def test_equal_file_names_in_two_folders_stay_apart(tmp_path: Path) -> None:
     ("box", "code", "kept"),
     [
         ([10, 20, 30, 0], "zero-size", None),
-        ([10, 20, -3, 5], "zero-size", None),
+        ([10, 20, -3, 5], "inverted-box", None),
         ([97, 10, 5, 5], "outside", None),
         ([-9, -9, 9, 9], "outside", None),
         ([80, 60, 31, 21], "clipped", [80, 60, 96, 72]),
