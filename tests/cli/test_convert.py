@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -183,3 +184,13 @@ def test_what_belongs_to_a_detector_is_refused_beside_predictions(
         code, _, said = run(capsys, "val", "--data", truth, "--predictions", found, option, value)
 
         assert code == 2 and f"{option} belongs to a detector" in said
+
+
+def test_the_command_to_train_with_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_coco(tmp_path / "set", coco_content({"a.png": [(0, 10, 20, 30, 40)]}))
+    target = tmp_path / "my $set"
+
+    _, _, said = run(capsys, "convert", "--data", source, "--to", target)
+
+    told = " ".join(said.split("train with", 1)[1].split())
+    assert told.startswith("--data '") and shlex.split(told)[1].replace(" ", "").endswith("my$set/data.yaml")

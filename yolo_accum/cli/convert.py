@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,9 +46,9 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
                     f"{count['crowd_regions']} crowd regions, {count['classes']} classes"
                     for split, count in counts.items()
                 },
-                "train with": f"--data {folder / 'data.yaml'}"
-                if "train" in files
-                else f"--data {next(iter(files.values()))}",
+                "train with": shlex.join(
+                    ["--data", str(folder / "data.yaml" if "train" in files else next(iter(files.values())))]
+                ),
             }
         )
         return {

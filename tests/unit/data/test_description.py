@@ -176,7 +176,7 @@ def test_refuses_options_that_do_not_fit(tmp_path: Path) -> None:
     yaml = write_yolo(tmp_path, {"train": {"a.png": CAT}})
     for config, piece in (
         (DataConfig(data=str(tmp_path / "gone.yaml")), "there is no file"),
-        (DataConfig(data=str(tmp_path)), "this folder can be read in 2 ways (data YAML: data.yaml; COCO folder: "),
+        (DataConfig(data=str(tmp_path)), "in 2 ways (data YAML: data.yaml; COCO folder: train.json, val.json); name"),
         (DataConfig(data=str(yaml), images=str(tmp_path)), "--images belongs to a COCO JSON"),
         (DataConfig(data=str(yaml), val_data=str(train)), "--val-data belongs to a COCO JSON"),
         (DataConfig(data=str(train), images=str(tmp_path / "nowhere")), "nowhere does not exist"),

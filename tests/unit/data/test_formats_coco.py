@@ -234,7 +234,7 @@ def test_refuses_what_cannot_be_meant(tmp_path: Path) -> None:
     _refused(tmp_path, changed(lambda c: c.pop("categories")), "lacks categories")
     _refused(tmp_path, changed(lambda c: c.update(categories=[])), '"categories" is empty')
     _refused(tmp_path, changed(lambda c: c.pop("annotations")), "lacks annotations")
-    _refused(tmp_path, changed(lambda c: c.update(annotations={"a": 1})), '"annotations" is a dict')
+    _refused(tmp_path, changed(lambda c: c.update(annotations={"a": 1})), '"annotations" is an object')
     _refused(tmp_path, changed(lambda c: c["annotations"].append(5)), 'entry 3 of "annotations" is 5')
     _refused(tmp_path, changed(lambda c: c["categories"][1].update(id=1)), "'cat' and 'dog'", "id 1")
     _refused(tmp_path, changed(lambda c: c["categories"][1].pop("name")), "category 2", "name")
@@ -310,6 +310,8 @@ def test_refuses_files_that_are_no_coco(tmp_path: Path) -> None:
     for data, piece in (
         (b'{"images": [', "is not JSON: .* in line 1, column 13"),
         (b'[{"image_id": 1}]', "it holds a list"),
+        (b"5", "it holds a number"),
+        (b"null", "it holds null"),
         (b"\xff\xfe\x00", "is not UTF-8"),
         (b'{"info": 1}', r"lacks images, annotations, categories \(it has: info\)"),
     ):

@@ -16,7 +16,7 @@ from yolo_accum.data.build_index import RawSplit, build_index
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.coco_annotations import read_annotations
-from yolo_accum.data.formats.json_records import Records, read_json
+from yolo_accum.data.formats.json_records import Records, json_kind, read_json
 from yolo_accum.data.formats.pictures import locate_pictures, repeated
 from yolo_accum.data.index_cache import IndexCache, Stamps, stamps
 from yolo_accum.data.picture_size import PictureSize, read_picture_sizes
@@ -146,7 +146,7 @@ def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
         raise UserError(f"{path} holds a number that is too long to be read: {error}") from error
     if not isinstance(content, dict):
         raise UserError(
-            f"{path} is no COCO instances file: it holds a {type(content).__name__}; "
+            f"{path} is no COCO instances file: it holds {json_kind(content)}; "
             'an object with "images", "annotations" and "categories" is needed'
         )
     missing = [key for key in ("images", "annotations", "categories") if key not in content]
@@ -162,7 +162,7 @@ def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
         if isinstance(records, Records):
             continue
         if not isinstance(records, list):
-            raise UserError(f'{path}: "{key}" is a {type(records).__name__}; a list is needed')
+            raise UserError(f'{path}: "{key}" is {json_kind(records)}; a list is needed')
         for place, record in enumerate(records):
             if not isinstance(record, dict):
                 raise UserError(f'{path}: entry {place} of "{key}" is {record!r:.80}; an object is needed')

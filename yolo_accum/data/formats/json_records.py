@@ -81,3 +81,15 @@ def _records(text: bytes, lists: Sequence[str]) -> dict[str, Any] | None:
         return content
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def json_kind(value: Any) -> str:
+    """What JSON calls a value: "a number", "null"."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    for kinds, name in (((int, float), "a number"), (str, "a text"), (list, "a list")):
+        if isinstance(value, kinds):
+            return name
+    return "an object"

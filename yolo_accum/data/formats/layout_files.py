@@ -49,6 +49,8 @@ class Layout:
     """What describes it, for messages."""
     splits: Mapping[str, Binder]
     """By name: train, val, test; "" for the only split of a data set that names none."""
+    files: tuple[Path, ...] = ()
+    """What can be named in its place where ``path`` is the whole folder."""
     has_image_ids: bool = False
     """Whether the format numbers its images (else ids are file names)."""
 

@@ -65,7 +65,7 @@ def _folder(folder: Path, log: FindingLog, images: Path | None) -> Layout:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        told = "; ".join(f"{layout.kind}: {_relative(layout.path, folder)}" for layout in candidates[:6])
+        told = "; ".join(f"{layout.kind}: {_choice(layout, folder)}" for layout in candidates[:6])
         raise UserError(
             f"--data {folder}: this folder can be read in {len(candidates)} ways ({told}); name one of these files or "
             "folders as --data"
@@ -74,6 +74,11 @@ def _folder(folder: Path, log: FindingLog, images: Path | None) -> Layout:
         f"--data {folder}: no data set was recognised in this folder; known are a data YAML, COCO JSON, YOLO and "
         "Pascal VOC layouts, and what Roboflow, CVAT and Label Studio export (docs/data.md lists their files)"
     )
+
+
+def _choice(layout: Layout, folder: Path) -> str:
+    """What to name: the folder itself would lead back to the same question."""
+    return ", ".join(_relative(path, folder) for path in layout.files or (layout.path,))
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -156,7 +161,8 @@ def _from_splits(kind: str, folder: Path, files: list[tuple[str, Path]], images:
             coco_or_label_studio(path, images), path, folder, _picture_folder(stem), images
         ).splits.values()
         splits[split] = bind
-    return [Layout(kind=kind, path=folder, splits=splits, has_image_ids=True)] if splits else []
+    paths = tuple(path for _, path in files)
+    return [Layout(kind=kind, path=folder, splits=splits, files=paths, has_image_ids=True)] if splits else []
 
 
 def _picture_folder(stem: str) -> str:
