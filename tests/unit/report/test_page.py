@@ -125,7 +125,9 @@ def test_an_image_id_that_is_no_utf_8_does_not_cost_the_page(tmp_path: Path) -> 
     detections = perfect_detections(index)
     detections[0] = make_detections(0, [])
 
-    assert "bad ?" in make_run_page(write_run(tmp_path / "run", index, detections)).read_text(encoding="utf-8")
+    # as in every other output of the program: the byte that is no UTF-8 is written as an escape
+    page_text = make_run_page(write_run(tmp_path / "run", index, detections)).read_text(encoding="utf-8")
+    assert "bad \\udcff" in page_text
 
 
 def test_numbers_of_a_page_are_short_and_exist() -> None:
