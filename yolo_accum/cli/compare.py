@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -76,7 +77,8 @@ def _carry_out(comparison: Comparison, lock: IO[str], console: Console) -> Mappi
         number = signal.SIGINT if isinstance(ending, KeyboardInterrupt) else signal.SIGTERM
         _write(comparison, runs, [])
         raise Interrupted(
-            number, f"what is finished is kept; to go on: yolo-accum compare --resume {comparison.folder}"
+            number,
+            f"what is finished is kept; to go on: yolo-accum compare --resume {shlex.quote(str(comparison.folder))}",
         ) from ending
     result = _write(comparison, runs, [warning] if warning is not None else [])
     _make_page(comparison, console)

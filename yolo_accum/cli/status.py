@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -76,7 +77,7 @@ def one_run(status: RunStatus, now: float) -> dict[str, str]:
         shown = [f"{name} {status.best_metrics[name]:.4f}" for name in SHOWN if name in status.best_metrics]
         rows["best"] = f"epoch {status.best_epoch + 1}{': ' if shown else ''}{', '.join(shown)}"
     if status.state in ("killed", "interrupted", "failed") and (status.folder / "weights" / "last.pt").is_file():
-        rows["to go on"] = f"yolo-accum train --resume {status.folder}"
+        rows["to go on"] = f"yolo-accum train --resume {shlex.quote(str(status.folder))}"
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -271,12 +272,11 @@ def _looked_up(path: Path, annotations: Sequence[Annotation], key: str, table: M
 def _box_values(given: list[list[Any]]) -> tuple[np.ndarray, np.ndarray]:
     """[k, 4] float64 and [k] whether all four were numbers, or text that reads as one."""
     is_number = np.ones(len(given), bool)
-    try:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         values = np.array(given, np.float64)
         if values.shape == (len(given), 4):
             return values, is_number
-    except (TypeError, ValueError, OverflowError):
-        pass  # some box is odd: one by one, to find out which
+    # Some box is odd: one by one, to find out which.
     values = np.zeros((len(given), 4))
     for place, box in enumerate(given):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -127,10 +128,9 @@ def _values(fields: list[str | float]) -> tuple[np.ndarray, np.ndarray]:
     """[b, 5] float64 and [b] whether all five were numbers."""
     num_rows = len(fields) // _BOX_COLUMNS
     is_good = np.ones(num_rows, bool)
-    try:
+    with contextlib.suppress(ValueError):
         return np.array(fields, np.float64).reshape(num_rows, _BOX_COLUMNS), is_good
-    except ValueError:
-        pass  # some field is no number: row by row, to find out which
+    # Some field is no number: row by row, to find out which.
     values = np.zeros((num_rows, _BOX_COLUMNS))
     for row in range(num_rows):
         try:
