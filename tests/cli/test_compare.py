@@ -93,7 +93,8 @@ def test_without_batch_statistics_the_arms_agree_to_rounding(folder: Path) -> No
     assert first["overall"]["norm_ratio"] == pytest.approx(1, abs=1e-4)
     assert first["parts"]["stem"]["norm"] == pytest.approx(first["parts"]["stem"]["reference_norm"], rel=1e-3)
     assert read_gradient(folder / "large" / "seed0", 1) is not None
-    assert entry["verdict"]["kind"] == "not enough runs" and "one seed" in entry["verdict"]["sentence"]
+    # so few updates teach nothing, and two arms that know nothing are not called equal
+    assert entry["verdict"]["kind"] == "nothing learned"
     assert abs(entry["differences"]["AP"]["mean"]) < 0.05 and entry["differences"]["AP"]["low"] is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -39,9 +40,11 @@ def compare_arms(comparison: Comparison, arm: Arm, reference: Arm, numbers: Sequ
     pairs = list(_pairs(arm, reference))
     differences = {name: _difference(pairs, name) for name in numbers}
     same_windows = arm["same_windows"] and reference["same_windows"]
+    values = _columns(pairs, "AP")
     found = verdict(
-        paired_difference(*_columns(pairs, "AP")),
+        paired_difference(*values),
         margin=comparison.compare.margin,
+        highest=max(itertools.chain(*values), default=0.0),
         arm=arm["name"],
         reference=reference["name"],
     )

@@ -47,7 +47,8 @@ Column tables (``epochs``) are lists by the names of ``epochs.csv``, null where 
                       that both finished; low..high is the confidence interval, null for one pair. Metrics as in
                       ``summary``
       per_class       [{name, AP: {mean, low, high, ...}}]
-      verdict         {kind, metric "AP", sentence}; kind is "equal", "better", "worse", "not enough runs" or "no runs"
+      verdict         {kind, metric "AP", sentence}; kind is "equal", "better", "worse", "not enough runs", "no runs" or
+                      "nothing learned"
       loss            null, or {num_updates, largest, by_seed [{seed, largest_relative_difference, at_update,
                       relative_differences [..]}]}: loss of the first updates, |arm - reference| / |reference|
       gradients       [{seed, moment, update, overall, parts}]: gradients of one window before clipping, the arm's

@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 CONFIDENCE = 0.95
 """That the interval of a difference covers the true one."""
 
-VerdictKind = Literal["equal", "better", "worse", "not enough runs", "no runs"]
+VerdictKind = Literal["equal", "better", "worse", "not enough runs", "no runs", "nothing learned"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def paired_difference(
 
 
 def verdict(
-    difference: PairedDifference | None, *, margin: float, arm: str, reference: str, metric: str = "AP"
+    difference: PairedDifference | None, *, margin: float, highest: float, arm: str, reference: str, metric: str = "AP"
 ) -> Verdict:
     """One sentence that follows from the interval.
 
@@ -94,6 +94,8 @@ def verdict(
     Args:
         difference: arm minus reference; more is better.
         margin: largest difference that is none.
+        highest: value that any run of either has reached. Where it is within the margin of nothing, so is every
+            difference, whatever the arms do.
     """
     if difference is None:
         return Verdict(
@@ -101,6 +103,13 @@ def verdict(
             metric=metric,
             sentence=f"{arm} and {reference} cannot be compared: there is no seed that both were trained with to the "
             "end.",
+        )
+    if highest <= margin:
+        return Verdict(
+            kind="nothing learned",
+            metric=metric,
+            sentence=f"{arm} and {reference} cannot be compared yet: no run of either has learned anything "
+            f"({metric} {highest:.4f} at most, and the margin is {_text(margin)}); train for longer.",
         )
     kind = _kind(difference, margin)
     low, high, mean = difference.low, difference.high, difference.mean

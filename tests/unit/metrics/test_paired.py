@@ -73,22 +73,29 @@ def difference(low: float | None, high: float | None) -> PairedDifference:
 def test_the_verdict_follows_from_interval_and_margin(
     low: float | None, high: float | None, kind: str, words: str
 ) -> None:
-    found = verdict(difference(low, high), margin=0.01, arm="accumulation", reference="large")
+    found = verdict(difference(low, high), margin=0.01, highest=0.5, arm="accumulation", reference="large")
 
     assert found.kind == kind
     assert words in found.sentence and "accumulation" in found.sentence
     assert low is None or f"95% interval {low:+.4f} to {high:+.4f}, 3 seeds" in found.sentence
 
 
+def test_arms_that_have_learned_nothing_are_not_equal() -> None:
+    found = verdict(difference(0.0, 0.0), margin=0.01, highest=0.004, arm="a", reference="b")
+
+    assert found.kind == "nothing learned"
+    assert "no run of either has learned anything (AP 0.0040 at most" in found.sentence
+
+
 def test_without_a_common_seed_there_is_nothing_to_compare() -> None:
-    found = verdict(None, margin=0.01, arm="a", reference="b")
+    found = verdict(None, margin=0.01, highest=0.5, arm="a", reference="b")
 
     assert found.kind == "no runs" and "cannot be compared" in found.sentence
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 0.5))
 def test_better_and_worse_are_mirror_images(mean: float, half: float, margin: float) -> None:
-    one = verdict(difference(mean - half, mean + half), margin=margin, arm="a", reference="b").kind
-    other = verdict(difference(-mean - half, half - mean), margin=margin, arm="b", reference="a").kind
+    one = verdict(difference(mean - half, mean + half), margin=margin, highest=1.0, arm="a", reference="b").kind
+    other = verdict(difference(-mean - half, half - mean), margin=margin, highest=1.0, arm="b", reference="a").kind
 
     assert other == {"better": "worse", "worse": "better"}.get(one, one)
