@@ -13,7 +13,14 @@ from yolo_accum.cli.compare_folder import Setup, changed, check_images, locked_f
 from yolo_accum.cli.compare_page import make_compare_page
 from yolo_accum.cli.compare_result import FILES, build_result
 from yolo_accum.cli.compare_runs import Runs, RunState
-from yolo_accum.cli.compare_setup import Comparison, PlannedRun, open_compared_data, plan_comparison
+from yolo_accum.cli.compare_setup import (
+    Comparison,
+    PlannedRun,
+    check_arms,
+    check_weights,
+    open_compared_data,
+    plan_comparison,
+)
 from yolo_accum.cli.compare_verify import read_verification, run_verification
 from yolo_accum.cli.output import write_json
 from yolo_accum.config.arms import arms_again, reference_of
@@ -41,8 +48,11 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
             arms=arms_again(config, {arm.name: arm.changes for arm in setup.arms}),
         )
         resume = Path(arguments.resume).absolute() if arguments.resume is not None else None
+        check_arms(setup.config, setup.compare, setup.arms)
         if resume is not None:
             check_images(resume, images, splits)
+        else:
+            check_weights(setup.arms)
         with locked_folder(setup, splits, resume) as (folder, lock, is_there):
             if is_there:
                 console.on_message(f"going on with {folder}")
@@ -151,7 +161,7 @@ def _what_comes(comparison: Comparison) -> Any:
     seeds = ", ".join(map(str, comparison.seeds))
     title = (
         f"{len(comparison.runs)} runs: {len(comparison.arms)} arms with seed {seeds}; "
-        f"{base.num_images} images, {base.epochs} epochs, in {comparison.folder}"
+        f"{base.num_images} images, epochs: {base.epochs}, in {comparison.folder}"
     )
     return columns(title, ("arm", "micro-batch x K", "norm", "updates", "what differs"), rows)
 

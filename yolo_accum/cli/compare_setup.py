@@ -120,14 +120,43 @@ def open_compared_data(config: TrainConfig, console: Console) -> tuple[TrainConf
     return config, splits
 
 
+def check_arms(config: TrainConfig, compare: CompareConfig, arms: Sequence[Arm]) -> None:
+    """What can be known to fail is refused before there is a folder, not when its turn comes.
+
+    Raises:
+        UserError: an arm whose micro-batch does not divide over its replicas, or a device of ``--devices`` that is
+            not there.
+    """
+    for device in named_devices(compare.devices) if compare.devices else ():
+        choose_device(device, option="--devices")
+    for arm in arms:
+        check_divisible(arm.config.accumulation.micro_batch, len(_devices(compare, arm.config)))
+
+
+def check_weights(arms: Sequence[Arm]) -> None:
+    """Likewise what a run needs at its beginning only.
+
+    Raises:
+        UserError: an arm whose weights are not there.
+    """
+    for arm in arms:
+        weights = arm.config.model.weights
+        if weights is not None and not Path(weights).is_file():
+            raise UserError(f"arm {arm.name}: --weights {weights}: no such file")
+
+
+def _devices(compare: CompareConfig, config: TrainConfig) -> list[str]:
+    """Of one run of an arm, one a replica."""
+    return named_devices(compare.devices)[:1] if compare.devices else named_devices(config.run.device)
+
+
 def plan_comparison(
     folder: Path, config: TrainConfig, compare: CompareConfig, arms: Sequence[Arm], splits: DataSplits
 ) -> Comparison:
-    """The windows, the moments and the runs.
+    """The windows, the moments and the runs of arms that `check_arms` has passed.
 
     Raises:
-        UserError: an arm whose micro-batch does not divide over its replicas or whose plan leaves no window, or a
-            device that is not there.
+        UserError: an arm whose plan leaves no window.
     """
     num_images = len(training_dataset(config, splits.train))
     plan = plan_of(config, num_images)
@@ -137,19 +166,16 @@ def plan_comparison(
     for arm in arms:
         arm_config = _on_windows_of(config, arm.config)
         plans[arm.name] = plan_of(arm_config, num_images)
-        devices = named_devices(compare.devices)[:1] if compare.devices else named_devices(arm_config.run.device)
-        check_divisible(plans[arm.name].batch, len(devices))
+        device = _devices(compare, arm_config)[0]
         runs += [
             PlannedRun(
                 arm=arm.name,
                 seed=seed,
-                config=_run_config(config, arm_config, folder / arm.name, seed, moments, devices[0]),
+                config=_run_config(config, arm_config, folder / arm.name, seed, moments, device),
                 num_images=num_images * arm_config.optim.epochs,
             )
             for seed in range(config.run.seed, config.run.seed + compare.seeds)
         ]
-    for device in named_devices(compare.devices) if compare.devices else ():
-        choose_device(device)
     return Comparison(
         folder=folder,
         config=config,

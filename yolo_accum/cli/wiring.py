@@ -35,11 +35,13 @@ def named_devices(name: str) -> list[str]:
     return [part.strip() for part in name.split(",")]
 
 
-def choose_device(name: str, replicas: Replicas | None = None) -> torch.device:
+def choose_device(name: str, replicas: Replicas | None = None, option: str = "--device") -> torch.device:
     """The device that ``--device`` names for this replica; on CUDA it becomes the current one.
 
     A list names one device a replica of this node. ``auto`` and ``cuda`` mean the GPU with the replica's number.
 
+    Args:
+        option: what a person has named it by.
     Raises:
         UserError: no such device here, or another number of devices than of replicas.
     """
@@ -47,7 +49,7 @@ def choose_device(name: str, replicas: Replicas | None = None) -> torch.device:
     names = named_devices(name)
     if len(names) > 1 and len(names) != local_size:
         raise UserError(
-            f"--device {name} names {len(names)} devices for {local_size} replica{'s' * (local_size > 1)} on this "
+            f"{option} {name} names {len(names)} devices for {local_size} replica{'s' * (local_size > 1)} on this "
             "machine; one each is needed"
         )
     mine = names[local_rank] if len(names) > 1 else name
@@ -56,12 +58,12 @@ def choose_device(name: str, replicas: Replicas | None = None) -> torch.device:
         return torch.device("cpu")
     number = mine.removeprefix("cuda").removeprefix(":") if mine != "auto" else ""
     if local_size > 1 and len(names) == 1 and number:
-        raise UserError(f"--device {name} names one GPU for {local_size} replicas; list one each, or use auto")
+        raise UserError(f"{option} {name} names one GPU for {local_size} replicas; list one each, or use auto")
     number = number or str(local_rank)
     if not number.isdigit() or int(number) >= count:
         here = f"GPUs here: 0 to {count - 1}" if count else "there is no CUDA GPU here"
         needed = "auto, cpu, cuda, the number of a GPU, or a list of those with one for each replica, is needed"
-        raise UserError(f"--device {name}: {needed}; {here}")
+        raise UserError(f"{option} {name}: {needed}; {here}")
     device = torch.device("cuda", int(number))
     torch.cuda.set_device(device)
     return device

@@ -12,6 +12,7 @@ import yaml
 
 from yolo_accum.config.load import from_mapping, to_mapping
 from yolo_accum.config.schema import CompareConfig, TrainConfig
+from yolo_accum.config.yaml_file import read_yaml
 from yolo_accum.errors import UserError
 
 ACCUMULATION = "accumulation"
@@ -55,10 +56,11 @@ def read_arms(base: TrainConfig, compare: CompareConfig) -> tuple[Arm, ...]:
         arms = [_arm(base, ACCUMULATION if window_length > 1 else "base", {}, "the base options")]
         if window_length > 1:
             arms.append(_arm(base, LARGE, {"batch": batch * window_length}, "the large batch"))
-    for source, name, changes in _described(compare.arms or ""):
+    for source, name, changes in _described(compare.arms) if compare.arms is not None else ():
         arms.append(_arm(base, name or _generated_name(changes), changes, source))
     names = [arm.name for arm in arms]
-    double = next((name for name in names if names.count(name) > 1), None)
+    folders = [name.lower() for name in names]  # some file systems do not tell A from a
+    double = next((name for name in names if folders.count(name.lower()) > 1), None)
     if double is not None:
         raise UserError(f"--arms: two arms are named {double}; name=OTHER gives one another name")
     own_device = next((arm.name for arm in arms if "device" in arm.changes), None)
@@ -89,7 +91,9 @@ def reference_of(arms: Sequence[Arm], compare: CompareConfig) -> str:
 
 def _described(text: str) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     """Where it stands, name (None: to be generated) and changes of every arm."""
-    for word in filter(None, (word.strip() for word in text.split(SEPARATOR))):
+    for word in (word.strip() for word in text.split(SEPARATOR)):
+        if not word:
+            raise UserError("--arms: options such as batch=4,norm=gn or a YAML file are needed")
         if "=" in word and not Path(word).is_file():
             changes = dict(_change(part, word) for part in word.split(","))
             name = changes.pop("name", None)
@@ -100,7 +104,7 @@ def _described(text: str) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
 
 def _change(part: str, word: str) -> tuple[str, Any]:
     option, equals, value = part.strip().partition("=")
-    if not equals or not option:
+    if not equals or not option or not value:
         raise UserError(f"--arms {word}: {part!r} is not of the form option=value; options are separated by commas")
     try:
         return option.removeprefix("--").replace("-", "_"), yaml.safe_load(value)
@@ -110,20 +114,15 @@ def _change(part: str, word: str) -> tuple[str, Any]:
 
 def _from_file(path: Path) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
     allowed = "a mapping from names to options, such as 'small: {batch: 4, norm: gn}', or a list of options, is needed"
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(
-            f"--arms {path}: {error.strerror}; options such as batch=4,norm=gn or a YAML file are needed"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"--arms {path}: not a YAML file: {' '.join(str(error).split())}") from error
+    content = read_yaml(path, f"--arms {path}", "; options such as batch=4,norm=gn or a YAML file are needed")
     entries: list[tuple[Any, Any]]
     if isinstance(content, dict):
         entries = list(content.items())
     elif isinstance(content, list):
         entries = [(None, entry) for entry in content]
     else:
+        entries = []
+    if not entries:
         raise UserError(f"--arms {path}: {allowed}")
     for number, (name, options) in enumerate(entries, start=1):
         where = f"--arms {path}, {name if name is not None else f'arm {number}'}"

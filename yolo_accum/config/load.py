@@ -21,6 +21,7 @@ from jsonargparse import ArgumentParser
 from yolo_accum.config.options import Option, closest, declared_options, title
 from yolo_accum.config.paths import cfg_folder
 from yolo_accum.config.schema import OutputConfig, StartConfig, TrainConfig
+from yolo_accum.config.yaml_file import read_yaml
 from yolo_accum.errors import UserError
 
 TRAIN_PARTS: dict[str, type] = get_type_hints(TrainConfig)
@@ -99,12 +100,7 @@ def build(config_class: type, values: Mapping[str, object]) -> Any:
 
 
 def _read_yaml(path: Path) -> dict[str, object]:
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a YAML file: {' '.join(str(error).split())}") from error
+    values = read_yaml(path)
     if not isinstance(values or {}, dict):
         raise UserError(f"{path}: lines of the form 'option: value' are needed")
     typed = _config_parser().typed(values or {}, str(path))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from yolo_accum.config.named_object import is_named_object, named_object
+from yolo_accum.config.yaml_file import read_yaml
 from yolo_accum.data.augment import BoxPipeline, BrokenTransformError, box_fault, transforms_from, transforms_of
 from yolo_accum.data.mosaic import Scene
 from yolo_accum.errors import UserError
@@ -152,12 +152,7 @@ def _again(place: str, num_classes: int, min_visible: float, min_box_px: float) 
 
 def _from_yaml(path: Path) -> tuple[list[Any], dict[str, float], float]:
     where = f"{OPTION} {path}"
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{where}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{where}: not a YAML file of plain values: {' '.join(str(error).split())}") from error
+    content = read_yaml(path, where)
     try:
         return transforms_from(content)
     except UserError as error:
