@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -25,15 +25,26 @@ def imports_end_at_once() -> Iterator[None]:
     KeyboardInterrupt would not do: libraries turn it into errors of their own when it strikes in their imports, or lose
     it in a callback.
     """
+    with answering(signal.SIGINT, _end):
+        yield
+
+
+@contextlib.contextmanager
+def answering(number: signal.Signals, handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """A signal is answered by ``handler`` as long as this lasts, or until somebody else takes it over.
+
+    Outside the main thread, where nobody can, it stays as it was.
+    """
     try:
-        previous = signal.signal(signal.SIGINT, _end)
-    except ValueError:  # not in the main thread
+        previous = signal.signal(number, handler)
+    except ValueError:
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        if signal.getsignal(number) is handler:
+            signal.signal(number, previous)
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
