@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from small_data import CATEGORY_IDS, NAMES, write_data
+from train_command import Train, train_command
 
 from yolo_accum.cli.main import main
-
-COMMON = [
-    "--imgsz",
-    "64",
-    "--batch",
-    "2",
-    "--nbs",
-    "4",
-    "--amp",
-    "off",
-    "--no-plots",
-    "--threads",
-    "1",
-    "--warmup-epochs",
-    "0",
-]
-Train = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +21,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
-    """Runs `train --json` and returns its result, or its message when it ends with another code than 0."""
-
-    def run(*words: str, code: int = 0) -> dict[str, Any]:
-        capfd.readouterr()
-        argv = ["train", "--data", str(data), *COMMON, "--project", str(tmp_path / "runs"), "--json", *words]
-        if "--resume" in words:
-            argv = ["train", *words, "--json"]
-        assert main(argv) == code, capfd.readouterr().err
-        output = capfd.readouterr()
-        return json.loads(output.out) if code == 0 else {"message": output.err}
-
-    return run
+    return train_command(data, tmp_path / "runs", capfd, "--warmup-epochs", "0")
 
 
 def rows(path: str) -> list[dict[str, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from small_data import write_data
+from train_command import Train, train_command
 
 from yolo_accum.cli.main import main
 from yolo_accum.cli.norms import norm_notices
@@ -19,24 +19,6 @@ from yolo_accum.config.schema import NormConfig, TrainConfig
 from yolo_accum.engine.plan import Plan
 from yolo_accum.errors import UserError
 
-Run = Callable[..., dict[str, Any]]
-
-SMALL = [
-    "--imgsz",
-    "64",
-    "--batch",
-    "2",
-    "--nbs",
-    "4",
-    "--workers",
-    "0",
-    "--amp",
-    "off",
-    "--no-plots",
-    "--threads",
-    "1",
-]
-
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -44,17 +26,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def train(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
-    """Runs `train --json`; the result, with what was said under ``said``."""
-
-    def run(*words: str, code: int = 0) -> dict[str, Any]:
-        capfd.readouterr()
-        argv = ["train", "--data", str(data), *SMALL, "--project", str(tmp_path / "runs"), "--json", *words]
-        assert main(argv) == code, capfd.readouterr().err
-        output = capfd.readouterr()
-        return {**(json.loads(output.out) if code == 0 else {}), "said": " ".join(output.err.split())}
-
-    return run
+def train(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
+    return train_command(data, tmp_path / "runs", capfd)
 
 
 def saved(result: dict[str, Any], name: str) -> dict[str, Any]:
@@ -62,31 +35,31 @@ def saved(result: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("norm", ["syncbn", "cmbn", "wrn", "gn", "frozen"])
-def test_every_norm_trains_and_is_recorded(train: Run, norm: str) -> None:
+def test_every_norm_trains_and_is_recorded(train: Train, norm: str) -> None:
     result = train("--norm", norm, "--epochs", "1")
     assert result["counters"]["updates_applied"] > 0
     assert saved(result, "best")["norm"] == saved(result, "best")["config"]["norm"] == norm
     assert f"{norm}: " in json.loads(Path(result["files"]["card"]).read_text())["settings"]["norm"]
 
 
-def test_a_last_image_on_a_map_of_one_cell_does_not_stop_the_run(train: Run) -> None:
+def test_a_last_image_on_a_map_of_one_cell_does_not_stop_the_run(train: Train) -> None:
     assert train("--imgsz", "32", "--epochs", "1")["counters"]["images_seen"] == 11  # micro-batches of 2, and one of 1
 
 
-def test_val_rebuilds_the_model_with_its_norm(train: Run, data: Path, tmp_path: Path, capfd: Any) -> None:
+def test_val_rebuilds_the_model_with_its_norm(train: Train, data: Path, tmp_path: Path, capfd: Any) -> None:
     best = train("--norm", "gn", "--epochs", "1")["files"]["best"]
     argv = ["val", "--data", str(data.parent / "val.json"), "--weights", best, "--project", str(tmp_path / "val")]
     assert main([*argv, "--no-plots", "--json"]) == 0, capfd.readouterr().err
 
 
-def test_batch_norm_weights_go_into_group_norm_with_a_word_about_it(train: Run) -> None:
+def test_batch_norm_weights_go_into_group_norm_with_a_word_about_it(train: Train) -> None:
     best = train("--epochs", "1")["files"]["best"]
     result = train("--norm", "gn", "--weights", best, "--epochs", "1")
     assert "running statistics of 104 norms dropped" in result["said"]
     assert "re-initialised" not in result["said"]
 
 
-def test_frozen_statistics_are_those_of_the_weights_after_training(train: Run) -> None:
+def test_frozen_statistics_are_those_of_the_weights_after_training(train: Train) -> None:
     best = train("--epochs", "1")
     result = train("--norm", "frozen", "--weights", best["files"]["best"], "--epochs", "2", "--lr0", "1e-5")
     before, after = saved(best, "best")["model"], saved(result, "last")["live"]
@@ -95,7 +68,7 @@ def test_frozen_statistics_are_those_of_the_weights_after_training(train: Run) -
     assert any(not torch.equal(before[name], after[name]) for name in before if name.endswith("bn.weight"))
 
 
-def test_precise_statistics_are_in_the_best_weights_and_only_the_statistics(train: Run) -> None:
+def test_precise_statistics_are_in_the_best_weights_and_only_the_statistics(train: Train) -> None:
     plain, precise = (train("--epochs", "1", *words) for words in ((), ("--precise-bn", "8")))
     one, two = saved(plain, "best")["model"], saved(precise, "best")["model"]
     for name, value in one.items():
@@ -107,7 +80,7 @@ def test_precise_statistics_are_in_the_best_weights_and_only_the_statistics(trai
     assert "running statistics of the best weights measured on 8 images" in precise["said"]
 
 
-def test_folded_weights_are_noticed_and_calibrated(train: Run, tmp_path: Path) -> None:
+def test_folded_weights_are_noticed_and_calibrated(train: Train, tmp_path: Path) -> None:
     content = saved(train("--epochs", "1"), "best")
     for name, value in content["model"].items():
         if name.endswith(("running_mean", "running_var")):
@@ -131,7 +104,7 @@ def test_folded_weights_are_noticed_and_calibrated(train: Run, tmp_path: Path) -
         (["--freeze-affine"], "--freeze-affine true: this belongs to --norm frozen"),
     ],
 )
-def test_what_does_not_go_together_is_refused(train: Run, words: list[str], piece: str) -> None:
+def test_what_does_not_go_together_is_refused(train: Train, words: list[str], piece: str) -> None:
     assert piece in train(*words, code=2)["said"]
 
 

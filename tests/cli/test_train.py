@@ -9,33 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_data import write_data
+from train_command import SMALL, Train, train_command
 
 from yolo_accum.cli.main import main
-
-Train = Callable[..., dict[str, Any]]
-
-COMMON = [
-    "--imgsz",
-    "64",
-    "--batch",
-    "2",
-    "--nbs",
-    "4",
-    "--workers",
-    "0",
-    "--amp",
-    "off",
-    "--no-plots",
-    "--threads",
-    "1",
-]
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +27,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def train(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
-    """Runs `train --json` and returns its result."""
-
-    def run(*words: str, code: int = 0) -> dict[str, Any]:
-        capfd.readouterr()
-        argv = ["train", "--data", str(data), *COMMON, "--project", str(tmp_path / "runs"), "--json", *words]
-        if "--resume" in words:
-            argv = ["train", *words, "--json"]
-        assert main(argv) == code, capfd.readouterr().err
-        output = capfd.readouterr()
-        return json.loads(output.out) if code == 0 else {"message": output.err}
-
-    return run
+    return train_command(data, tmp_path / "runs", capfd)
 
 
 def rows(path: str) -> list[dict[str, str]]:
@@ -133,7 +104,7 @@ def test_same_seed_same_weights_whatever_the_workers(train: Train) -> None:
 
 def start(data: Path, project: Path, *words: str) -> subprocess.Popen[bytes]:
     """A training process of its own."""
-    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *COMMON, "--project", str(project)]
+    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *SMALL, "--project", str(project)]
     return subprocess.Popen([*command, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
 
@@ -296,7 +267,7 @@ def test_validation_pictures_that_vanish_are_named(
         return carry_out(run)
 
     monkeypatch.setattr(verb._Run, "carry_out", without_pictures)
-    argv = ["train", "--data", str(data), *COMMON, "--project", str(tmp_path / "runs"), "--epochs", "1"]
+    argv = ["train", "--data", str(data), *SMALL, "--project", str(tmp_path / "runs"), "--epochs", "1"]
     assert main(argv) == 0
     output = capfd.readouterr().out
     warnings = [line for line in output.splitlines() if line.startswith("warning: ") and "grey picture" in line]
@@ -363,7 +334,7 @@ def test_other_images_cannot_go_on_with_a_run(train: Train, data: Path, tmp_path
 
 
 def test_no_one_reading_or_no_output_at_all_does_not_end_a_run(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *COMMON, "--epochs", "1"]
+    command = [sys.executable, "-m", "yolo_accum", "train", "--data", str(data), *SMALL, "--epochs", "1"]
     for number, redirection in enumerate(("| head -1", ">&- 2>&-")):
         project = tmp_path / f"runs{number}"
         line = " ".join([*command, "--project", str(project), redirection])
