@@ -16,8 +16,8 @@ from small_data import write_data
 from yolo_accum.cli.compare_runs import Runs, RunState
 from yolo_accum.cli.compare_setup import Comparison, open_compared_data, plan_comparison
 from yolo_accum.cli.compare_verify import verify_words
-from yolo_accum.config.arguments import parse_verify
 from yolo_accum.config.compare_arguments import parse_compare
+from yolo_accum.config.verify_arguments import parse_verify
 from yolo_accum.report.console import Console
 
 FINISHES = (

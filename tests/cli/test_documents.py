@@ -9,20 +9,16 @@ from pathlib import Path
 import pytest
 
 from yolo_accum.cli.main import VERBS
-from yolo_accum.config.arguments import (
-    parse_check,
-    parse_plan,
-    parse_predict,
-    parse_train,
-    parse_val,
-    parse_verify,
-)
+from yolo_accum.config.arguments import parse_predict, parse_train, parse_val
+from yolo_accum.config.check_arguments import parse_check
 from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.load import TRAIN_PARTS
 from yolo_accum.config.options import declared_options
 from yolo_accum.config.paths import cfg_folder
+from yolo_accum.config.plan_arguments import parse_plan
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.config.schema import OutputConfig, StartConfig
+from yolo_accum.config.verify_arguments import parse_verify
 from yolo_accum.data.findings import FindingLog
 from yolo_accum.data.formats.data_yaml import load_data_yaml
 

@@ -15,7 +15,7 @@ from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
 from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
 from yolo_accum.cli.wiring import make_run_folder
-from yolo_accum.config.arguments import CheckArguments, parse_check
+from yolo_accum.config.check_arguments import CheckArguments, parse_check
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.check.boxes import report_coinciding_boxes
 from yolo_accum.data.check.splits import compare_splits, read_splits

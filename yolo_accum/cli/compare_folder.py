@@ -18,7 +18,8 @@ from yolo_accum.cli.wiring import make_run_folder
 from yolo_accum.config.arms import Arm, arms_again
 from yolo_accum.config.compare_arguments import CHANGEABLE_ON_RESUME, CompareArguments
 from yolo_accum.config.load import build, from_mapping, to_mapping
-from yolo_accum.config.schema import CompareConfig, TrainConfig
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.data.description import DataSplits
 from yolo_accum.errors import UserError
 

@@ -13,7 +13,8 @@ from yolo_accum.cli.starting import RUN_CARD
 from yolo_accum.cli.training_data import training_dataset
 from yolo_accum.cli.wiring import absolute_paths, available_cores, choose_device, named_devices
 from yolo_accum.config.arms import Arm
-from yolo_accum.config.schema import CompareConfig, TrainConfig
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.data.description import DataSplits, open_data
 from yolo_accum.data.loader import default_workers
 from yolo_accum.engine.plan import Plan, check_divisible

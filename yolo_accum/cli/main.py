@@ -16,13 +16,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn, Protocol
 
 import yolo_accum
-from yolo_accum.cli.entry import imports_end_at_once
+from yolo_accum.cli.entry import answering, imports_end_at_once
 from yolo_accum.cli.failures import (
     BAD_INPUT,
     BROKEN_PIPE,
@@ -33,21 +33,17 @@ from yolo_accum.cli.failures import (
     exit_code,
 )
 from yolo_accum.cli.output import to_json
-from yolo_accum.config.arguments import (
-    parse_check,
-    parse_data_benchmark,
-    parse_plan,
-    parse_predict,
-    parse_status,
-    parse_train,
-    parse_val,
-    parse_verify,
-)
+from yolo_accum.config.arguments import parse_predict, parse_train, parse_val
+from yolo_accum.config.benchmark_arguments import parse_data_benchmark
+from yolo_accum.config.check_arguments import parse_check
 from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.convert_arguments import parse_convert
 from yolo_accum.config.options import as_typed, closest
+from yolo_accum.config.plan_arguments import parse_plan
 from yolo_accum.config.preview_arguments import parse_preview
 from yolo_accum.config.report_arguments import parse_report
+from yolo_accum.config.status_arguments import parse_status
+from yolo_accum.config.verify_arguments import parse_verify
 from yolo_accum.errors import UserError
 
 
@@ -119,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _exit_code(words: list[str]) -> int:
     """Run a verb and tell what went wrong, if something did."""
     try:
-        with _sigterm_unwinds():
+        with answering(signal.SIGTERM, _unwind):  # a replica on its way out ignores it to the end
             return _run(words)
     except BrokenPipeError:
         raise
@@ -178,20 +174,6 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def _sigterm_unwinds() -> Iterator[None]:
-    """SIGTERM ends the program through its ``finally`` clauses: worker processes stop, the terminal is put in order."""
-
-    def unwind(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    try:
-        previous = signal.signal(signal.SIGTERM, unwind)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is unwind:  # a replica on its way out ignores it to the end
-            signal.signal(signal.SIGTERM, previous)
+def _unwind(number: int, frame: FrameType | None) -> NoReturn:
+    """End the program through its ``finally`` clauses: worker processes stop, the terminal is put in order."""
+    raise SystemExit(128 + number)

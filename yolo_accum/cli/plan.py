@@ -15,8 +15,8 @@ from rich.console import Console
 
 from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
 from yolo_accum.cli.run_plan import plan_of, schedule_of
-from yolo_accum.config.arguments import PlanArguments, parse_plan
 from yolo_accum.config.byte_size import size_text
+from yolo_accum.config.plan_arguments import PlanArguments, parse_plan
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.data.multi_scale import training_sizes_px, window_size_px
 from yolo_accum.engine.plan import (

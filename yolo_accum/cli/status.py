@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.config.arguments import parse_status
+from yolo_accum.config.status_arguments import parse_status
 from yolo_accum.errors import UserError
 from yolo_accum.report.status import COUNTERS, RunStatus, find_runs, is_run, read_status
 from yolo_accum.report.tables import columns, open_terminal, pairs

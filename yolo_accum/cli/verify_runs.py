@@ -11,7 +11,7 @@ import torch
 
 from yolo_accum.cli.training_data import augmented
 from yolo_accum.cli.wiring import build_detector
-from yolo_accum.config.arguments import VerifyArguments
+from yolo_accum.config.verify_arguments import VerifyArguments
 from yolo_accum.contracts import Batch, DetectionIndex, Sample, SampleKey
 from yolo_accum.data.loader import collate
 from yolo_accum.engine.free_memory import free_memory_bytes

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from yolo_accum.config.load import from_mapping, to_mapping
-from yolo_accum.config.schema import CompareConfig, TrainConfig
+from yolo_accum.config.schema import TrainConfig
+from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.config.yaml_file import read_yaml
 from yolo_accum.errors import UserError
 

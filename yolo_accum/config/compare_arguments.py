@@ -10,7 +10,8 @@ from yolo_accum.config.arguments import EMBEDDED_RECIPE
 from yolo_accum.config.arms import SEPARATOR, Arm, read_arms
 from yolo_accum.config.load import TRAIN_PARTS, OptionParser, build, build_train_config, read_recipe
 from yolo_accum.config.options import Option, declared_options, title
-from yolo_accum.config.schema import CompareConfig, OutputConfig, StartConfig, TrainConfig
+from yolo_accum.config.schema import OutputConfig, StartConfig, TrainConfig
+from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.errors import UserError
 
 COMPARE_DEFAULTS: dict[str, object] = {"project": "runs/compare", "plots": False}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from yolo_accum.config.load import OptionParser, build
 from yolo_accum.config.options import declared_options, title
-from yolo_accum.config.schema import ConvertConfig, DataConfig, OutputConfig
+from yolo_accum.config.schema import DataConfig, OutputConfig
+from yolo_accum.config.verb_schema import ConvertConfig
 from yolo_accum.errors import UserError
 
 _DATA_OPTIONS = ("data", "val_data", "images", "val_images")

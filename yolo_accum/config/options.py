@@ -9,7 +9,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -141,3 +141,20 @@ def _attribute_docstrings(config_class: type) -> dict[str, str]:
         ):
             texts[attribute.target.id] = " ".join(str(below.value.value).split())
     return texts
+
+
+def selected(names: Mapping[type, Sequence[str]], defaults: Mapping[str, object]) -> dict[str, list[Option]]:
+    """Options by headline.
+
+    Args:
+        names: which options of each class.
+        defaults: where they differ from those of `train`.
+    """
+    return {
+        title(config_class): [
+            dataclasses.replace(option, default=defaults.get(option.name, option.default))
+            for option in declared_options(config_class)
+            if option.name in wanted
+        ]
+        for config_class, wanted in names.items()
+    }

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from yolo_accum.config.arguments import EMBEDDED_RECIPE
 from yolo_accum.config.load import TRAIN_PARTS, OptionParser, build, build_train_config, read_recipe
 from yolo_accum.config.options import declared_options, title
-from yolo_accum.config.schema import OutputConfig, PreviewConfig, StartConfig, TrainConfig
+from yolo_accum.config.schema import OutputConfig, StartConfig, TrainConfig
+from yolo_accum.config.verb_schema import PreviewConfig
 
 PREVIEW_DEFAULTS: dict[str, object] = {"project": "runs/preview"}
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from yolo_accum.config.load import OptionParser, build
 from yolo_accum.config.options import declared_options, title
-from yolo_accum.config.schema import EvalConfig, OutputConfig, ReportConfig
+from yolo_accum.config.schema import EvalConfig, OutputConfig
+from yolo_accum.config.verb_schema import ReportConfig
 from yolo_accum.errors import UserError
 
 DEFAULT_CONF = 0.25

@@ -10,31 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from yolo_accum.config.byte_size import byte_size
-from yolo_accum.errors import UserError
+from yolo_accum.config.checks import check, check_at_least, check_range
 
 LOGGERS = ("tensorboard", "wandb", "mlflow")
 """What ``--log`` knows."""
-
-
-def _check(option: str, value: object, ok: bool, allowed: str) -> None:
-    if not ok:
-        raise UserError(f"--{option.replace('_', '-')} {value}: {allowed}")
-
-
-def _check_range(config: object, low: float, high: float, *options: str) -> None:
-    for option in options:
-        value = getattr(config, option)
-        _check(option, value, low <= value <= high, f"a number from {_spelled(low)} to {_spelled(high)} is needed")
-
-
-def _spelled(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
-
-
-def _check_at_least(config: object, low: float, *options: str) -> None:
-    for option in options:
-        value = getattr(config, option)
-        _check(option, value, value >= low, f"a number of at least {low:g} is needed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,21 +52,21 @@ class DataConfig:
     sqrt(balance / f) times as often; 0 shows each picture once an epoch; 0 to 1."""
 
     def __post_init__(self) -> None:
-        _check(
+        check(
             "imgsz",
             self.imgsz,
             32 <= self.imgsz <= 16384 and self.imgsz % 32 == 0,
             "a multiple of 32 from 32 to 16384 is needed",
         )
         if self.workers is not None:
-            _check_range(self, 0, 256, "workers")
+            check_range(self, 0, 256, "workers")
         if self.cache_limit is not None:
             byte_size(str(self.cache_limit), "--cache-limit")
         if self.cache_dir is not None:
             is_path = bool(self.cache_dir.strip()) and "\0" not in self.cache_dir
-            _check("cache_dir", repr(self.cache_dir), is_path, "the path of a folder is needed")
-        _check("fraction", self.fraction, 0 < self.fraction <= 1, "a number above 0, up to 1, is needed")
-        _check_range(self, 0, 1, "balance")
+            check("cache_dir", repr(self.cache_dir), is_path, "the path of a folder is needed")
+        check("fraction", self.fraction, 0 < self.fraction <= 1, "a number above 0, up to 1, is needed")
+        check_range(self, 0, 1, "balance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +115,14 @@ class AugmentConfig:
     """A box is kept when both sides, clipped, are at least this long in input pixels, or as long as unaugmented."""
 
     def __post_init__(self) -> None:
-        _check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "hsv_s", "hsv_v", "min_visible")
-        _check_range(self, 0, 1, "photometric", "cutout", "copy_paste")
-        _check_range(self, 0, 0.9, "multi_scale")
-        _check_range(self, 0, 0.5, "hsv_h")
-        _check_range(self, 0, 0.99, "scale", "translate")
-        _check_range(self, 0, 180, "degrees")
-        _check_range(self, 0, 60, "shear")
-        _check_at_least(self, 0, "close_mosaic", "min_box_px")
+        check_range(self, 0, 1, "mosaic", "mixup", "fliplr", "flipud", "hsv_s", "hsv_v", "min_visible")
+        check_range(self, 0, 1, "photometric", "cutout", "copy_paste")
+        check_range(self, 0, 0.9, "multi_scale")
+        check_range(self, 0, 0.5, "hsv_h")
+        check_range(self, 0, 0.99, "scale", "translate")
+        check_range(self, 0, 180, "degrees")
+        check_range(self, 0, 60, "shear")
+        check_at_least(self, 0, "close_mosaic", "min_box_px")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,14 +160,14 @@ class NormConfig:
     images."""
 
     def __post_init__(self) -> None:
-        _check_at_least(self, 0, "calibrate_bn", "precise_bn")
+        check_at_least(self, 0, "calibrate_bn", "precise_bn")
         if self.norm == "gn" and self.calibrate_bn:
-            _check("calibrate_bn", self.calibrate_bn, False, "--norm gn has no running statistics")
+            check("calibrate_bn", self.calibrate_bn, False, "--norm gn has no running statistics")
         if self.norm in ("gn", "frozen") and self.precise_bn:
             none = "has no running statistics" if self.norm == "gn" else "keeps its running statistics"
-            _check("precise_bn", self.precise_bn, False, f"--norm {self.norm} {none}")
+            check("precise_bn", self.precise_bn, False, f"--norm {self.norm} {none}")
         if self.norm != "frozen" and self.freeze_affine:
-            _check("freeze_affine", "true", False, "this belongs to --norm frozen; --freeze freezes parts of the model")
+            check("freeze_affine", "true", False, "this belongs to --norm frozen; --freeze freezes parts of the model")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,14 +191,14 @@ class AccumulationConfig:
 
     def __post_init__(self) -> None:
         if self.batch != "auto":
-            _check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
-            _check_range(self, 1, 1_000_000, "batch")
+            check("batch", self.batch, self.batch >= 1, "at least one image a micro-batch is needed")
+            check_range(self, 1, 1_000_000, "batch")
         if self.window_batch is not None:
-            _check_range(self, 1, 1_000_000, "window_batch")
+            check_range(self, 1, 1_000_000, "window_batch")
         if self.memory not in (None, "auto"):
             byte_size(str(self.memory), "--memory")
-        _check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
-        _check_range(self, 1, 1_000_000_000, "nbs")
+        check("nbs", self.nbs, self.nbs >= 1, "a nominal batch size of at least 1 is needed")
+        check_range(self, 1, 1_000_000_000, "nbs")
 
     @property
     def micro_batch(self) -> int:
@@ -262,15 +241,15 @@ class OptimConfig:
     """Number of updates in a row that may be refused for a non-finite gradient before the run ends with an error."""
 
     def __post_init__(self) -> None:
-        _check_range(self, 1, 1_000_000, "epochs")
-        _check_at_least(self, 1, "max_skipped")
+        check_range(self, 1, 1_000_000, "epochs")
+        check_at_least(self, 1, "max_skipped")
         if self.lr0 is not None:
-            _check("lr0", self.lr0, self.lr0 > 0, "a positive number is needed")
-        _check_range(self, 0, 1, "lrf", "warmup_lr", "weight_decay")
-        _check_range(self, 0, 0.9999, "momentum", "warmup_momentum")
-        _check("ema_decay", self.ema_decay, 0 <= self.ema_decay < 1, "a number from 0 to below 1 is needed")
-        _check_at_least(self, 0, "warmup_epochs", "max_grad_norm")
-        _check("ema_tau", self.ema_tau, self.ema_tau > 0, "a positive number is needed")
+            check("lr0", self.lr0, self.lr0 > 0, "a positive number is needed")
+        check_range(self, 0, 1, "lrf", "warmup_lr", "weight_decay")
+        check_range(self, 0, 0.9999, "momentum", "warmup_momentum")
+        check("ema_decay", self.ema_decay, 0 <= self.ema_decay < 1, "a number from 0 to below 1 is needed")
+        check_at_least(self, 0, "warmup_epochs", "max_grad_norm")
+        check("ema_tau", self.ema_tau, self.ema_tau > 0, "a positive number is needed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +266,7 @@ class LossConfig:
     """Weight of the L1 term on raw box values, used after mosaic has closed; 0 switches it off."""
 
     def __post_init__(self) -> None:
-        _check_at_least(self, 0, "box_gain", "obj_gain", "cls_gain", "l1_gain")
+        check_at_least(self, 0, "box_gain", "obj_gain", "cls_gain", "l1_gain")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,10 +288,10 @@ class EvalConfig:
     are far from square, AP may change by a few thousandths."""
 
     def __post_init__(self) -> None:
-        _check_range(self, 0, 1, "conf", "iou")
-        _check_at_least(self, 1, "max_det")
+        check_range(self, 0, 1, "conf", "iou")
+        check_at_least(self, 1, "max_det")
         if self.val_batch is not None:
-            _check_at_least(self, 1, "val_batch")
+            check_at_least(self, 1, "val_batch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,21 +330,21 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         for name in self.log:
-            _check("log", name, name in LOGGERS, f"some of {', '.join(LOGGERS)} are needed, separated by commas")
+            check("log", name, name in LOGGERS, f"some of {', '.join(LOGGERS)} are needed, separated by commas")
         for number in (self.save_gradients or "1").split(","):
             ok = number.strip().isdecimal() and int(number) > 0
-            _check("save_gradients", self.save_gradients, ok, "whole numbers of at least 1 are needed, with commas")
-        _check_range(self, 0, 2**63 - 1, "seed")
-        _check_at_least(self, 0, "patience", "save_minutes")
-        _check_at_least(self, 1, "val_every")
+            check("save_gradients", self.save_gradients, ok, "whole numbers of at least 1 are needed, with commas")
+        check_range(self, 0, 2**63 - 1, "seed")
+        check_at_least(self, 0, "patience", "save_minutes")
+        check_at_least(self, 1, "val_every")
         if self.threads is not None:
-            _check_range(self, 1, 1024, "threads")
+            check_range(self, 1, 1024, "threads")
         is_plain = bool(self.name.strip()) and self.name not in (".", "..") and not set(self.name) & set("/\\\0")
-        _check(
+        check(
             "name", repr(self.name), is_plain, "the name of a folder is needed, without / or \\; --project says where"
         )
         is_path = bool(self.project.strip()) and "\0" not in self.project
-        _check("project", repr(self.project), is_path, "the path of a folder is needed")
+        check("project", repr(self.project), is_path, "the path of a folder is needed")
 
     @property
     def gradient_updates(self) -> tuple[int, ...]:
@@ -406,172 +385,3 @@ class OutputConfig:
     """Print the result as one JSON object on standard output; messages go to standard error."""
     debug: bool = False
     """Show the traceback of an error."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanConfig:
-    """What is planned, and where the plan goes."""
-
-    num_images: int | None = None
-    """Training images of an epoch, to plan from numbers alone; without --data, a whole number as --images says the
-    same."""
-    replicas: int | None = None
-    """Data-parallel processes; by default one for each device that --device lists."""
-    all: bool = False
-    """List every window instead of the first ones; --json always holds them all."""
-    plot: str | None = None
-    """PNG file to draw the plan into."""
-
-    def __post_init__(self) -> None:
-        if self.num_images is not None:
-            _check_at_least(self, 1, "num_images")
-        if self.replicas is not None:
-            _check_at_least(self, 1, "replicas")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreviewConfig:
-    """Which training pictures are shown."""
-
-    epoch: int = 0
-    """Epoch to show, from 0 on as in updates.csv."""
-    position: int | None = None
-    """Show one picture alone: its place in the order of the epoch, from 0 on."""
-    batches: int = 2
-    """Number of micro-batches that are shown, from the start of the epoch on."""
-
-    def __post_init__(self) -> None:
-        _check_at_least(self, 0, "epoch")
-        _check_range(self, 1, 1000, "batches")
-        if self.position is not None:
-            _check_at_least(self, 0, "position")
-
-
-BENCHMARK_PARTS = ("samples", "index", "workers", "evaluation")
-"""What ``benchmark data`` can measure."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataBenchmarkConfig:
-    """What `benchmark data` measures, and at which size."""
-
-    parts: tuple[str, ...] = BENCHMARK_PARTS
-    """Some of samples, index, workers and evaluation, separated by commas."""
-    rounds: int = 7
-    """Alternations of what is compared; ratios are medians over them."""
-    index_images: int = 118_000
-    """Pictures of the COCO JSON that is made up for `index` and `workers`, with 7.3 boxes each."""
-
-    def __post_init__(self) -> None:
-        for part in self.parts:
-            _check("parts", part, part in BENCHMARK_PARTS, f"some of {', '.join(BENCHMARK_PARTS)} are needed")
-        _check("parts", "", bool(self.parts), f"some of {', '.join(BENCHMARK_PARTS)} are needed")
-        _check_range(self, 1, 1000, "rounds")
-        _check_range(self, 10, 10_000_000, "index_images")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckConfig:
-    """How thoroughly a data set is looked at."""
-
-    pictures: bool = True
-    """Decode every picture; without it damage inside of pictures stays unseen, and duplicates too."""
-    sample: int | None = None
-    """Decode only so many pictures, spread evenly over the splits."""
-    strict: bool = False
-    """End with exit code 1 when there are warnings."""
-
-    def __post_init__(self) -> None:
-        if self.sample is not None:
-            _check_at_least(self, 1, "sample")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportConfig:
-    """Which page is made."""
-
-    out: str | None = None
-    """File to write; by default report.html in a run folder, compare.html in that of a comparison."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConvertConfig:
-    """Where a converted data set goes."""
-
-    to: str | None = None
-    """New folder for the COCO JSON of each split, and a data YAML that names them."""
-    copy: bool = False
-    """Copy the pictures into the new folder as well; by default the JSON names them where they are."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
-    """What is measured in place of a detector."""
-
-    predictions: str | None = None
-    """COCO results file with detections to be measured; then neither --weights nor, for a COCO JSON, pictures are
-    needed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyConfig:
-    """Which gradients are compared."""
-
-    micro_batches: str = "2,4,8,16"
-    """Images of a micro-batch, separated by commas: the ways of cutting the nominal batch that are compared with it."""
-    norms: str = "bn,cmbn,wrn,gn,frozen"
-    """Norms to compare, separated by commas."""
-    large_batch: Literal["auto", "plain", "checkpointed"] = "auto"
-    """How the nominal batch is computed in one go: as it is, or with checkpointed activations; auto: as it is where it
-    fits into the memory at hand."""
-
-    def __post_init__(self) -> None:
-        for number in self.micro_batches.split(","):
-            _check(
-                "micro_batches",
-                self.micro_batches,
-                number.strip().isdecimal() and int(number) > 0,
-                "whole numbers of at least 1 are needed, separated by commas",
-            )
-        for name in self.norm_names:
-            ok = name in ("bn", "cmbn", "wrn", "gn", "frozen")
-            _check("norms", self.norms, ok, "some of bn, cmbn, wrn, gn, frozen are needed, separated by commas")
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The micro-batches, each once, the smallest first."""
-        return tuple(sorted({int(number) for number in self.micro_batches.split(",")}))
-
-    @property
-    def norm_names(self) -> tuple[str, ...]:
-        """The norms, each once."""
-        return tuple(dict.fromkeys(name.strip() for name in self.norms.split(",")))
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareConfig:
-    """What is compared, and how often."""
-
-    arms: str | None = None
-    """Further ways to train: what differs from the other options, such as batch=4,norm=gn, one word an arm, or a YAML
-    file with their options by name."""
-    default_arms: bool = True
-    """Compare accumulation, as the other options say, with the large batch: the images of a full window at once."""
-    seeds: int = 1
-    """Number of seeds, from --seed on, that every arm is trained with. Three or more tell a difference from chance."""
-    reference: str | None = None
-    """Arm that the others are compared with; by default the large batch, else the first."""
-    margin: float = 0.01
-    """Difference in AP that is none: two arms are equal when the confidence interval lies within it."""
-    devices: str | None = None
-    """Devices to spread the runs over, one at a time on each, separated by commas; by default they run one after
-    another on --device."""
-    verify: bool = True
-    """Also show where differences come from: compare the gradients of one window on the start weights, as `verify`."""
-
-    def __post_init__(self) -> None:
-        _check_range(self, 1, 1000, "seeds")
-        _check_range(self, 0, 1, "margin")
-        if self.devices is not None:
-            ok = all(name.strip() for name in self.devices.split(","))
-            _check("devices", repr(self.devices), ok, "names of devices are needed, separated by commas")
