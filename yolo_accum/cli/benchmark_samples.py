@@ -17,6 +17,7 @@ from yolo_accum.contracts import DetectionIndex, SampleKey
 from yolo_accum.data.dataset import TrainDataset
 from yolo_accum.data.loader import train_loader
 from yolo_accum.engine.distributed import Replicas
+from yolo_accum.engine.memory import keep_freed_memory
 from yolo_accum.report.console import Console
 
 SIZES_PX = (320, 640)
@@ -50,6 +51,7 @@ def measure_samples(
     """
     torch.set_num_threads(1)
     cv2.setNumThreads(0)
+    keep_freed_memory()  # as training does
     found = {}
     for number, size_px in enumerate(SIZES_PX):
         seconds: dict[str, list[float]] = {"imread": [], "ram": [], "file": []}

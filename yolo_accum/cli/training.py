@@ -135,8 +135,7 @@ def build_training(
     torch.manual_seed(config.run.seed)
     device = choose_device(config.run.device, replicas)
     use_threads(config.run.threads, replicas.local_size)
-    if device.type == "cpu":
-        keep_freed_memory()
+    keep_freed_memory()
     optim = config.optim
     dataset = training_dataset(config, index)
     plan = plan_of(

@@ -9,8 +9,8 @@ import numpy as np
 
 from yolo_accum.config.schema import AugmentConfig
 
-STRIP_PIXELS = 320 * 320
-"""Pixels that are worked on at a time: with the scratch planes they stay in a processor's second-level cache."""
+STRIP_PIXELS = 320 * 640
+"""Pixels that are worked on at a time: with the scratch planes they stay in a processor's caches."""
 
 _NUM_SCRATCH = 10
 _SECTORS = 6

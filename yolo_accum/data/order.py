@@ -67,7 +67,7 @@ REACH = 64
 def recent_positions(
     rng: np.random.Generator, position: int, num_images: int, count: int, reach: int = REACH
 ) -> list[int]:
-    """Draw positions that an epoch passed shortly before ``position``, its end counting as what precedes its start.
+    """Draw positions that an epoch passed shortly before ``position``; at its start, those that it begins with.
 
     Staying near keeps the pictures that are wanted again few, so that a small cache of decoded ones serves them.
 
@@ -80,4 +80,5 @@ def recent_positions(
     farthest = min(num_images - 1, reach)
     if farthest == 0:
         return [position] * count
-    return [(position - step) % num_images for step in rng.integers(1, farthest + 1, size=count).tolist()]
+    steps = rng.integers(1, farthest + 1, size=count).tolist()
+    return [position - step if step <= position else step for step in steps]

@@ -53,7 +53,8 @@ def keep_freed_memory() -> bool:
 
     Every micro-batch makes and frees the same activations. Given back to the system, each of their pages has to be
     mapped and cleared again, by one thread while the others wait: a window of 64 images at 320 px took 151,000 page
-    faults and a tenth of its time for that, and takes 3,000 now.
+    faults and a tenth of its time for that, and takes 3,000 now. Forked loader workers inherit it, whatever the
+    device: decoding a picture of 640 x 480 px into fresh pages takes twice as long.
 
     Returns:
         whether that is possible here: with glibc.
