@@ -51,4 +51,4 @@ class EmaModel:
 def all_finite(tensors: list[Tensor]) -> bool:
     """Whether every value of every tensor is finite (one number is read back)."""
     norms = torch._foreach_norm(tensors, ord=float("inf"))
-    return bool(torch.stack([norm.float() for norm in norms]).isfinite().all())
+    return bool(torch.stack(norms).isfinite().all())

@@ -66,9 +66,7 @@ def test_a_generator_is_cheap() -> None:
 
 
 def test_partners_come_from_the_recent_past() -> None:
-    steps = {
-        700 - place for seed in range(500) for place in recent_positions(keyed_rng(seed, 0, 700, 1), 700, 1000, 3)
-    }
+    steps = {700 - place for seed in range(500) for place in recent_positions(keyed_rng(seed, 0, 700, 1), 700, 1000, 3)}
     assert steps == set(range(1, 65))  # 1500 draws
 
 
