@@ -62,7 +62,7 @@ def check(index: DetectionIndex, num_pictures: int, num_boxes: int, log: Finding
         counts[finding.kind.code] += finding.count
     lost = (
         "unknown-image undeclared-class bad-box bad-mask not-finite zero-size outside duplicate-box bad-row "
-        "inverted-box not-fractions class-out-of-range"
+        "inverted-box tiny-box not-fractions class-out-of-range"
     )
     # An annotation may have two faults, so what is counted is at least what is lost.
     assert num_boxes - index.num_boxes <= sum(counts[code] for code in lost.split())

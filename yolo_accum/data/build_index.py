@@ -19,6 +19,9 @@ from yolo_accum.data.written_sizes import WrittenSize, compare_sizes, turned_box
 _ROUNDING_PX = 0.011
 """Boxes written with two decimals overshoot by up to 0.01 px; that is clipped without a word."""
 
+MIN_SIDE_PX = 0.1
+"""A box of which less is in the picture is no object: nobody draws one, and a pixel is ten times as wide."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawSplit:
@@ -52,8 +55,8 @@ class RawSplit:
 def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None) -> DetectionIndex:
     """Checks the boxes and sorts them by picture.
 
-    Boxes without area, of negative width or height, outside the picture or given again are left out, boxes that leave
-    it are clipped; ``log`` says so. Values that are no finite numbers and foreign classes are errors in ``log``.
+    Boxes without area, of negative width or height, outside the picture, with less than ``MIN_SIDE_PX`` of width or
+    height in it, or given again are left out, boxes that leave it are clipped; ``log`` says so. Values that are no finite numbers and foreign classes are errors in ``log``.
 
     Args:
         raw: the split.
@@ -151,6 +154,12 @@ def _checked_boxes(
 
     clipped = np.clip(boxes, 0.0, np.tile(sizes, 2)[raw.image_of_box])
     drop(found.OUTSIDE, np.any(clipped[:, 2:] <= clipped[:, :2], axis=1))
+    sides = clipped[:, 2:] - clipped[:, :2]
+
+    def tiny(box: int) -> str:
+        return f"{raw.place_of_box(box)}: {sides[box, 0]:.3g} x {sides[box, 1]:.3g} px"
+
+    drop(found.TINY_BOX, np.any(sides < MIN_SIDE_PX, axis=1), tiny)
     report(found.CLIPPED, is_kept & (np.abs(clipped - boxes) > _ROUNDING_PX).any(1))
 
     def foreign(box: int) -> str:

@@ -223,6 +223,7 @@ ZERO_SIZE = _warning("zero-size", "boxes without area", "left out")
 INVERTED_BOX = _warning(
     "inverted-box", "boxes of negative width or height (right before left, or bottom above top)", "left out"
 )
+TINY_BOX = _warning("tiny-box", "boxes narrower or lower than a tenth of a pixel of their picture", "left out")
 OUTSIDE = _warning("outside", "boxes wholly outside the picture", "left out")
 CLIPPED = _warning("clipped", "boxes that leave the picture", "clipped to it")
 DUPLICATE_BOX = _warning("duplicate-box", "boxes given again (same picture, class and place)", "used once")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +60,34 @@ def test_boxes_lie_in_their_picture_and_every_lost_one_is_counted(seed: int) -> 
     assert (index.areas_px > 0).all()
 
     counts = {finding.kind.code: finding.count for finding in log.findings}
-    lost = sum(counts.get(code, 0) for code in ("not-finite", "zero-size", "inverted-box", "outside", "duplicate-box"))
+    lost = sum(
+        counts.get(code, 0)
+        for code in ("not-finite", "zero-size", "inverted-box", "outside", "tiny-box", "duplicate-box")
+    )
     assert index.num_boxes + lost == np.count_nonzero(raw.image_of_box != 2)
     assert counts["unreadable-picture"] == 1
+
+
+def test_less_than_a_tenth_of_a_pixel_is_no_object_and_a_pixel_is_one() -> None:
+    kept = [[5.0, 5.0, 6.0, 6.0], [39.0, 10.0, 45.0, 20.0], [7.0, 7.0, 7.11, 9.0]]
+    too_small = [[5.0, 5.0, 5.0 + 1e-9, 20.0], [5.0, 5.0, 20.0, 5.09], [39.95, 10.0, 60.0, 20.0]]
+    split = replace(
+        _random_split(np.random.default_rng(0)),
+        image_of_box=np.zeros(6, np.int64),
+        boxes_xyxy_px=np.array(kept + too_small),
+        labels=np.zeros(6, np.int64),
+        is_crowd=np.zeros(6, bool),
+        areas_px=np.full(6, np.nan),
+    )
+    log = FindingLog()
+
+    index = build_index(split, log)  # the picture is 40 px wide
+
+    assert index.boxes_xyxy_px.tolist() == [kept[0], [39, 10, 40, 20], kept[2]]
+    told = {finding.kind.code: finding for finding in log.findings}
+    assert told["tiny-box"].kind.severity == "warning"
+    assert told["tiny-box"].places == ("box 3: 1e-09 x 15 px", "box 4: 15 x 0.09 px", "box 5: 0.05 x 10 px")
+    assert told["clipped"].count == 1
 
 
 def test_every_kind_of_finding_has_a_code_of_its_own() -> None:

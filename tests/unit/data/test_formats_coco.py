@@ -142,6 +142,8 @@ def test_equal_file_names_in_two_folders_stay_apart(tmp_path: Path) -> None:
     [
         ([10, 20, 30, 0], "zero-size", None),
         ([10, 20, -3, 5], "inverted-box", None),
+        ([10, 20, 1e-9, 5], "tiny-box", None),
+        ([10, 20, 1, 1], None, [10, 20, 11, 21]),
         ([97, 10, 5, 5], "outside", None),
         ([-9, -9, 9, 9], "outside", None),
         ([80, 60, 31, 21], "clipped", [80, 60, 96, 72]),
