@@ -56,7 +56,8 @@ def build_index(raw: RawSplit, log: FindingLog, reference: Classes | None = None
     """Checks the boxes and sorts them by picture.
 
     Boxes without area, of negative width or height, outside the picture, with less than ``MIN_SIDE_PX`` of width or
-    height in it, or given again are left out, boxes that leave it are clipped; ``log`` says so. Values that are no finite numbers and foreign classes are errors in ``log``.
+    height in it, or given again are left out, boxes that leave it are clipped; ``log`` says so. Values that are no
+    finite numbers and foreign classes are errors in ``log``.
 
     Args:
         raw: the split.

@@ -149,6 +149,11 @@ MISSING_PICTURE = _error(
 )
 UNREADABLE_PICTURE = _warning("unreadable-picture", "pictures that cannot be read", "left out, with their boxes")
 WRONG_SIZE = _warning("wrong-size", "pictures of another size than written", "the size of the picture is used")
+ODD_SIZE = _warning(
+    "odd-size",
+    "pictures whose width or height is not written as a whole number of pixels",
+    "the size of the picture is used",
+)
 DEEP_PICTURE = _warning(
     "deep-picture",
     "pictures of 16 bits a channel",

@@ -21,6 +21,9 @@ from yolo_accum.data.picture_size import PictureSize
 WrittenSize = tuple[float | None, float | None]
 """Width and height in pixels; None where nothing usable is written."""
 
+MAX_SIDE_PX = 2**30
+"""No picture that can be read is wider or higher."""
+
 
 def written_px(value: Any) -> float | None:
     """A side as written, None where it is missing or says nothing: the picture itself is asked anyway."""
@@ -28,7 +31,12 @@ def written_px(value: Any) -> float | None:
         side = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return side if side > 0 else None
+    return side if 0 < side <= MAX_SIDE_PX else None
+
+
+def is_pixels(value: Any) -> bool:
+    """Whether a value of a JSON is a side as it should be: a whole number from 1 to 2^30, not as text."""
+    return type(value) in (int, float) and 1 <= value <= MAX_SIDE_PX and value % 1 == 0
 
 
 def compare_sizes(

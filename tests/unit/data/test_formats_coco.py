@@ -16,7 +16,7 @@ from yolo_accum.config.schema import DataConfig
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.description import open_split
-from yolo_accum.data.findings import FindingLog
+from yolo_accum.data.findings import ODD_SIZE, FindingLog
 from yolo_accum.data.formats.coco import read_coco
 from yolo_accum.data.formats.masks import mask_box
 from yolo_accum.errors import UserError
@@ -189,7 +189,7 @@ def test_annotations_of_unlisted_images_are_left_out(tmp_path: Path) -> None:
 def test_a_wrong_size_is_told_and_the_picture_is_believed(tmp_path: Path) -> None:
     content = _plain()
     content["images"][0].update(width=72, height=96)
-    content["images"][1].update(width="96", height=72.0)
+    content["images"][1].update(width=96, height=72.0)
     index, findings, text = _read(tmp_path, content)
     assert findings == {"wrong-size": 1} and "a.png is 96 x 72 px, written 72 x 96" in text
     assert index.widths_px.tolist() == [96, 96]
@@ -257,11 +257,40 @@ def test_numbers_beyond_what_a_float_holds_are_refused_by_name(tmp_path: Path) -
     _refused(tmp_path, content, "image a.png has the id 1000", "64 bits")
 
 
-def test_a_width_that_is_no_number_of_pixels_is_no_width(tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", ["96", "wide", 96.5, 0, -96, None, True, [96], {}, 10**400, float("inf"), "inf"])
+def test_a_side_that_is_no_whole_number_of_pixels_is_told_and_the_picture_is_believed(
+    tmp_path: Path, side: object
+) -> None:
     content = _plain()
-    content["images"][0]["width"] = 10**400
+    content["images"][1]["width"] = side
+    index, findings, text = _read(tmp_path, content)
+    assert findings == {"odd-size": 1} and index.widths_px.tolist() == [96, 96]
+    assert f"train.json: {ODD_SIZE.what}: 1 (image 102 (b.png): width {side!r:.40})" in text
+    assert ODD_SIZE.severity == "warning"
+
+
+@pytest.mark.parametrize("side", ["96", "inf", 2**40])
+def test_an_odd_side_is_told_where_no_picture_is_looked_at(tmp_path: Path, side: object) -> None:
+    content = _plain()
+    content["images"][0]["width"] = side
+    log = FindingLog()
+    index = read_coco(write_coco(tmp_path, content), log, folders=())
+    assert index.num_boxes == 3 and [finding.kind for finding in log.findings] == [ODD_SIZE]
+    assert "what reads as a number is used" in str(log.findings[0])
+
+
+def test_a_missing_side_is_no_finding(tmp_path: Path) -> None:
+    content = _plain()
+    del content["images"][0]["width"], content["images"][1]["height"]
     index, findings, _ = _read(tmp_path, content)
-    assert findings == {} and index.widths_px.tolist() == [96, 96]
+    assert findings == {} and index.heights_px.tolist() == [72, 72]
+
+
+def test_a_size_as_text_is_still_compared(tmp_path: Path) -> None:
+    content = _plain()
+    content["images"][0].update(width="72", height="96")
+    _, findings, text = _read(tmp_path, content)
+    assert findings == {"odd-size": 1, "wrong-size": 1} and "width '72', height '96'" in text
 
 
 def test_a_number_that_python_refuses_to_read_names_the_file(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from yolo_accum.data.formats.json_records import Records, json_kind, read_json
 from yolo_accum.data.formats.pictures import locate_pictures, repeated
 from yolo_accum.data.index_cache import IndexCache, Stamps, stamps
 from yolo_accum.data.picture_size import PictureSize, read_picture_sizes
-from yolo_accum.data.written_sizes import written_px
+from yolo_accum.data.written_sizes import WrittenSize, is_pixels, written_px
 from yolo_accum.errors import UserError
 
 _UNKNOWN_PX = 2**30
@@ -97,7 +97,10 @@ def _read(
             clashes.append(f"id {number}: {names[first]}, {names[row]}")
     log.add(found.DUPLICATE_IMAGE_ID, path, len(clashes), clashes)
 
-    written = [(written_px(image.get("width")), written_px(image.get("height"))) for image in images]
+    written = [_written_size(image) for image in images]
+    odd = [f"image {image['id']} ({image['file_name']}): {sides}" for image in images if (sides := _odd_sides(image))]
+    note = "" if folders else "no picture is looked at here, so what reads as a number is used"
+    log.add(found.ODD_SIZE, path, len(odd), odd, note=note)
     if folders:
         paths = locate_pictures(path, names, folders, log)
         files = [located for located in paths if located is not None]
@@ -129,6 +132,21 @@ def _read(
         written_sizes=written,
     )
     return build_index(raw, log, reference), files, before
+
+
+def _written_size(image: Mapping[str, Any]) -> WrittenSize:
+    """As it can be compared: a number of pixels that is written as text is one, a fraction or true is none."""
+    width, height = (
+        written_px(side) if isinstance(side, str) or is_pixels(side) else None
+        for side in (image.get("width"), image.get("height"))
+    )
+    return width, height
+
+
+def _odd_sides(image: Mapping[str, Any]) -> str:
+    """The sides that are written and are no whole number of pixels, as they are written."""
+    odd = [side for side in ("width", "height") if side in image and not is_pixels(image[side])]
+    return ", ".join(f"{side} {image[side]!r:.40}" for side in odd)
 
 
 def _load(path: Path, is_training: bool, log: FindingLog) -> dict[str, Any]:
