@@ -197,6 +197,13 @@ BAD_BOX = _error("bad-box", "boxes of another form", "four numbers are needed: [
 BAD_MASK = _error("bad-mask", "masks that cannot be read", "polygons or run lengths are needed where there is no bbox")
 NO_ANNOTATIONS = _warning("no-annotations", 'files without "annotations"', "read as pictures without objects")
 
+# Files of Pascal VOC.
+OTHER_FILENAME = _warning(
+    "other-filename",
+    'XML files whose "filename" is another picture than that of their own name',
+    "the picture of their own name is used where there is exactly one",
+)
+
 # Shapes of labelling tools.
 NO_CLASS = _error("no-class", "objects without a class", "every object needs the name of its class")
 BAD_CORNERS = _error("bad-corners", "shapes without usable coordinates", "numbers are needed for all corners")

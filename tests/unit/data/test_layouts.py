@@ -153,6 +153,30 @@ def test_a_voc_file_without_its_picture_is_refused(tmp_path: Path) -> None:
         open_all(DataConfig(data=str(folder)))
 
 
+@pytest.mark.parametrize(
+    ("pictures", "used"),
+    [(("x.png", "y.png"), "x.png"), (("x.png",), "x.png"), (("y.png",), "y.png")],
+)
+def test_a_voc_file_that_names_another_picture_is_told(tmp_path: Path, pictures: tuple[str, ...], used: str) -> None:
+    for name in pictures:
+        write_picture(tmp_path / name)
+    (tmp_path / "x.xml").write_text(voc_xml("y.png", OBJECTS["a.png"]))
+
+    data = open_all(DataConfig(data=str(tmp_path)))
+
+    assert objects_of(data.splits["train"])[used] == OBJECTS["a.png"]
+    told = {finding.kind.code: finding for finding in data.findings}["other-filename"]
+    assert told.kind.severity == "warning" and told.count == 1
+    assert told.places == (f"{tmp_path.name}/x.xml: y.png is written, {tmp_path.name}/{used} is used",)
+
+
+@pytest.mark.parametrize("filename", ["a.png", "a.JPG", "a", "", "C:\\pictures\\a.png"])
+def test_a_voc_file_that_names_its_own_picture_in_any_way_is_no_finding(tmp_path: Path, filename: str) -> None:
+    data = open_all(DataConfig(data=voc_folder(tmp_path, voc_xml(filename, OBJECTS["a.png"]))))
+
+    assert data.findings == ()
+
+
 # --- CVAT ----------------------------------------
 
 

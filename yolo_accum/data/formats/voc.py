@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
 from yolo_accum.contracts import DetectionIndex
@@ -44,9 +44,9 @@ def read_voc(
 ) -> DetectionIndex:
     """Reads one split. The format declares no classes: they are the names in all splits, sorted.
 
-    The picture of ``a/x.xml`` is ``a/x`` with the suffix of a picture, or else the ``filename`` in it. A picture
-    without an XML is background. Corners count as they are written, from 0. Objects marked difficult or truncated are
-    objects like all others.
+    The picture of ``a/x.xml`` is ``a/x`` with the suffix of a picture, or else the ``filename`` in it; where the two
+    have different names, ``log`` says so. A picture without an XML is background. Corners count as they are written,
+    from 0. Objects marked difficult or truncated are objects like all others.
 
     Args:
         split: the one to read.
@@ -61,8 +61,10 @@ def read_voc(
     names, pictures, files = _files(split, log)
     rows = BoxRows(source)
     written: list[WrittenSize] = []
-    for image, path in enumerate(files):
-        written.append(_read_annotation(path, image, source.parent, rows) if path is not None else (None, None))
+    for image, (path, picture) in enumerate(zip(files, pictures, strict=True)):
+        written.append(
+            _read_annotation(path, image, source.parent, picture, rows) if path is not None else (None, None)
+        )
     classes = rows.class_names.union(*(_class_names(other) for other in all_splits if other is not split))
     return rows.index(
         paths=pictures,
@@ -137,20 +139,42 @@ def _picture(split: VocSplit, stem: str, file: Path | None, of_stem: dict[str, l
     here = of_stem.get(stem, [])
     if len(here) == 1 or file is None:
         return here[0] if here else None
-    written = next((record.text or "" for record in xml_records(file, "annotation") if record.tag == "filename"), "")
-    candidate = split.pictures / Path(stem).parent / written.strip().replace("\\", "/")
-    if written.strip() and candidate.is_file():
+    written = next((_filename(record) for record in xml_records(file, "annotation") if record.tag == "filename"), "")
+    candidate = split.pictures / Path(stem).parent / written
+    if written and candidate.is_file():
         return os.path.normpath(candidate.absolute())
     return here[0] if here else None
 
 
-def _read_annotation(path: Path, image: int, base: Path, rows: BoxRows) -> WrittenSize:
-    """Adds the objects of a file; returns the size that it gives the picture."""
+def _filename(record: Element) -> str:
+    """As written, with slashes; empty where nothing is."""
+    return (record.text or "").strip().replace("\\", "/")
+
+
+def _is_other(filename: str, path: Path) -> bool:
+    """Whether a ``filename`` has another name than its XML: folders and suffix, which tools leave out, do not count."""
+    name = PurePosixPath(filename)
+    return bool(filename) and path.stem not in (name.name, name.stem)
+
+
+def _read_annotation(path: Path, image: int, base: Path, picture: str | None, rows: BoxRows) -> WrittenSize:
+    """Adds the objects of a file, and notes a ``filename`` that is another one; returns the size that it gives.
+
+    Args:
+        path: the XML.
+        image: number of its picture.
+        base: messages name files as seen from here.
+        picture: the one that is used, None where there is none.
+        rows: takes what is found.
+    """
     size: WrittenSize = (None, None)
     number = 0
     for record in xml_records(path, "annotation"):
         if record.tag == "size":
             size = (written_px(text_of(record, "width")), written_px(text_of(record, "height")))
+        elif record.tag == "filename" and picture is not None and _is_other(name := _filename(record), path):
+            used = os.path.relpath(picture, base)
+            rows.note(found.OTHER_FILENAME, f"{os.path.relpath(path, base)}: {name} is written, {used} is used")
         elif record.tag == "object":
             number += 1
             place = f"{os.path.relpath(path, base)} object {number}"
