@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,18 +111,67 @@ def test_images_without_ids_are_numbered(tmp_path: Path, capsys: pytest.CaptureF
         (["--data", "{set}", "--to", "{set}"], "exists already; nothing is ever written over"),
         (["--to", "{new}"], "convert needs --data"),
         (["--data", "{set}"], "convert needs --to"),
-        (["--data", "{set}", "--to", "{file}/new"], "cannot be made"),
+        (["--data", "{set}", "--to", "/dev/null/new"], "cannot be made"),
         (["--data", "{new}", "--to", "{new}"], "is needed"),
         (["--data", "{set}", "--to", "{new}", "--copyy"], "--copy"),
     ],
 )
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
     source = EXPORTS["coco_file"](tmp_path / "set").parent
-    places = {"set": source, "new": tmp_path / "new", "file": source / "train.json"}
+    places = {"set": source, "new": tmp_path / "new"}
 
     code, result, said = run(capsys, "convert", *(word.format(**places) for word in words))
 
     assert code == 2 and not result and told in said and not (tmp_path / "new").exists()
+
+
+def _pictures_elsewhere(folder: Path) -> tuple[list[str], list[str]]:
+    """A COCO JSON whose pictures lie below ``--images``."""
+    source = EXPORTS["coco_file"](folder / "set")
+    (folder / "set" / "images").rename(folder / "pictures")
+    return ["--data", str(source), "--images", str(folder / "pictures")], ["set/new", "pictures/new", "pictures/a/new"]
+
+
+def _folder(folder: Path) -> tuple[list[str], list[str]]:
+    source = EXPORTS["voc_devkit"](folder / "set")
+    return ["--data", str(source)], ["set/new", "set/JPEGImages/new", "set/Annotations/new"]
+
+
+def _yaml_elsewhere(folder: Path) -> tuple[list[str], list[str]]:
+    """A data YAML that names its data with absolute paths, one of them through a symbolic link."""
+    roboflow_yolo(folder / "set")
+    (folder / "link").symlink_to(folder / "set" / "valid", target_is_directory=True)
+    (folder / "mine").mkdir()
+    yaml = folder / "mine" / "data.yaml"
+    train = folder / "set" / "train" / "images"
+    yaml.write_text(f"train: {train}\nval: {folder}/link/images\nnames: [cat, dog]\n")
+    inside = ["mine/new", "set/train/images/new", "set/train/labels/new", "set/valid/images/new"]
+    return ["--data", str(yaml)], inside
+
+
+def _yaml_with_path(folder: Path) -> tuple[list[str], list[str]]:
+    """A data YAML whose data lie below the folder that it calls ``path``."""
+    source = roboflow_yolo(folder / "set") / "data.yaml"
+    (folder / "data.yaml").write_text(f"path: {folder / 'set'}\n" + source.read_text())
+    (folder / "mine").mkdir()
+    (folder / "data.yaml").rename(folder / "mine" / "data.yaml")
+    return ["--data", str(folder / "mine" / "data.yaml")], ["mine/new", "set/new"]
+
+
+@pytest.mark.parametrize("write", [_pictures_elsewhere, _folder, _yaml_elsewhere, _yaml_with_path])
+def test_nothing_is_written_into_a_folder_of_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Callable[[Path], tuple[list[str], list[str]]]
+) -> None:
+    data, places = write(tmp_path)
+    before = digest(tmp_path)
+
+    for place in places:
+        code, result, said = run(capsys, "convert", *data, "--to", tmp_path / place)
+
+        assert code == 2 and not result and "nothing is ever written into a data folder" in said
+        assert f"--to {tmp_path / place}: this lies in " in said and not (tmp_path / place).exists()
+    assert digest(tmp_path) == before
+    assert run(capsys, "convert", *data, "--to", tmp_path / "new")[0] == 0
 
 
 def test_a_fault_stops_a_conversion_before_anything_is_written(

@@ -31,6 +31,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
         data = open_all(arguments.data)
         for finding in data.findings:
             console.on_message(f"{finding.kind.severity}: {finding}")
+        _refuse_inside(folder, data.folders)
         _make(folder)
         files = {split: folder / f"{split}.json" for split in data.splits}
         num_pictures = sum(map(len, data.splits.values()))
@@ -59,6 +60,17 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
             "findings": [finding.as_dict() for finding in data.findings],
             "files": {**files, "data": folder / "data.yaml"},
         }
+
+
+def _refuse_inside(folder: Path, data_folders: Sequence[Path]) -> None:
+    """What is written among the data would be read as a part of them the next time."""
+    place = folder.resolve()
+    owner = next((owner for owner in data_folders if place.is_relative_to(owner)), None)
+    if owner is not None:
+        raise UserError(
+            f"--to {folder}: this lies in {owner}, which belongs to the data set that is read; nothing is ever written "
+            "into a data folder, name one outside it"
+        )
 
 
 def _make(folder: Path) -> None:

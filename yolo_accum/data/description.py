@@ -17,6 +17,7 @@ from yolo_accum.data.formats.coco import read_coco
 from yolo_accum.data.formats.data_yaml import SPLITS
 from yolo_accum.data.formats.layout_files import FILE_SUFFIXES, Binder, Layout, SplitReader
 from yolo_accum.data.formats.layouts import find_layout
+from yolo_accum.data.own_folders import own_folders
 from yolo_accum.data.selection import chosen_labels, renumbered, select, with_classes
 from yolo_accum.errors import UserError
 
@@ -144,6 +145,8 @@ class AllSplits:
     """train, val and test, those that there are; a single split that has no name counts as train."""
     has_image_ids: bool
     """Whether the data set numbers its images (else ids are file names)."""
+    folders: tuple[Path, ...]
+    """Where it lies: they and everything below them are never written into."""
     findings: tuple[Finding, ...]
     """Warnings and notes; errors have been raised."""
 
@@ -168,7 +171,13 @@ def open_all(config: DataConfig) -> AllSplits:
     log.raise_errors()
     for index in splits.values():
         _refuse_no_pictures(index, log)
-    return AllSplits(kind=layout.kind, splits=splits, has_image_ids=has_image_ids, findings=log.findings)
+    return AllSplits(
+        kind=layout.kind,
+        splits=splits,
+        has_image_ids=has_image_ids,
+        folders=own_folders(config, layout.folders, splits.values()),
+        findings=log.findings,
+    )
 
 
 def open_truth(config: DataConfig, *, default_data: Path | None = None) -> tuple[DetectionIndex, tuple[Finding, ...]]:

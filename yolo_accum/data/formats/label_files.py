@@ -34,7 +34,7 @@ class LabelFiles:
         parent, name = os.path.split(picture)
         folder = self._label_folders.get(parent)
         if folder is None:
-            folder = self._label_folders[parent] = _label_folder(parent)
+            folder = self._label_folders[parent] = label_folder(parent)
         stem = os.path.splitext(name)[0]  # noqa: PTH122
         label = next((stem + suffix for suffix in _SUFFIXES if stem + suffix in self._listing(folder)), None)
         return os.path.join(folder, label) if label is not None else None  # noqa: PTH118
@@ -64,7 +64,7 @@ class LabelFiles:
         return self._names[folder]
 
 
-def _label_folder(picture_folder: str) -> str:
+def label_folder(picture_folder: str) -> str:
     """The folder with ``images`` replaced where there is such a one, else the folder of the pictures itself."""
     parts = list(Path(picture_folder).parts)
     place = max((place for place, part in enumerate(parts) if part.lower() == "images"), default=None)

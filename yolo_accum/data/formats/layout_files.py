@@ -51,6 +51,8 @@ class Layout:
     """By name: train, val, test; "" for the only split of a data set that names none."""
     files: tuple[Path, ...] = ()
     """What can be named in its place where ``path`` is the whole folder."""
+    folders: tuple[Path, ...] = ()
+    """Those that its description names, for pictures or for everything."""
     has_image_ids: bool = False
     """Whether the format numbers its images (else ids are file names)."""
 
@@ -98,7 +100,10 @@ def data_yaml(path: Path, log: FindingLog) -> Layout:
     named = [split for split in described.entries if split != "test" or _is_there(described, split, log)]
     splits = {split: partial(_described_split, described, split) for split in named}
     has_image_ids = all(entry.lower().endswith(".json") for entries in described.entries.values() for entry in entries)
-    return Layout(kind=DATA_YAML, path=path, splits=splits, has_image_ids=has_image_ids)
+    written = [described.root / entry for entries in described.entries.values() for entry in entries]
+    written += [described.root / folder for folder in described.image_folders.values()]
+    folders = (described.root, *(folder for folder in written if folder.is_dir()))
+    return Layout(kind=DATA_YAML, path=path, splits=splits, folders=folders, has_image_ids=has_image_ids)
 
 
 def _is_there(described: DataYaml, split: str, log: FindingLog) -> bool:
