@@ -128,7 +128,8 @@ def test_data_that_are_not_there_are_refused_in_one_sentence(
     assert main(["check", "--data", str(tmp_path / "no.yaml"), "--json"]) == 2
 
     captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1 and "no.yaml" in captured.err
+    assert captured.err.count("\n") == 1 and "no.yaml" in captured.err
+    assert captured.err == f"error: {json.loads(captured.out)['error']}\n"
 
 
 def test_damage_inside_a_picture_is_found_by_decoding_only(

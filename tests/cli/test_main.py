@@ -143,6 +143,71 @@ def test_without_json_the_result_is_not_printed(
     assert capsys.readouterr().out == ""
 
 
+BAD_INPUT = {
+    "train": ["--data", "no.json"],
+    "plan": ["--data", "no.json"],
+    "preview": ["--data", "no.json"],
+    "check": ["--data", "no.json", "--no-plots"],
+    "convert": ["--data", "no.json", "--to", "new"],
+    "compare": ["--data", "no.json"],
+    "verify": ["--data", "no.json"],
+    "report": ["nowhere"],
+    "status": ["nowhere"],
+    "val": ["--data", "no.json", "--weights", "no.pt"],
+    "predict": ["nowhere", "--weights", "no.pt"],
+    "benchmark": ["data", "--data", "no.json"],
+}
+"""By verb: a command line that can be read, and input that cannot."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_refusal_with_json_is_one_object_on_standard_output(
+    verb: str, is_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("no.json").write_text('{"info": 1}')
+    words = BAD_INPUT[verb] if is_read else ["--nonsense", "1"]
+
+    assert main([verb, "--json", *words]) == 2
+
+    captured = capsys.readouterr()
+    refusal = json.loads(captured.out)
+    assert captured.out.count("\n") == 1 and refusal["exit_code"] == 2
+    if verb == "check" and is_read:  # tells all faults of the data, in its own result
+        assert "lacks images, annotations, categories" in refusal["findings"][0]["message"]
+    else:
+        assert set(refusal) == {"error", "exit_code"} and captured.err.endswith(f"error: {refusal['error']}\n")
+
+
+@pytest.mark.parametrize("words", [["--json", "--no-json"], ["--json=false"], ["--json", "no"], []])
+def test_a_refusal_without_json_prints_nothing_on_standard_output(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["val", *words, "--nonsense"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (TrainingError("20 updates: refused"), {"error": "20 updates: refused", "exit_code": 3}),
+        (Interrupted(signal.SIGINT, "saved"), {"error": "saved", "exit_code": 130}),
+        (KeyboardInterrupt(), {"error": "interrupted", "exit_code": 130}),
+    ],
+)
+def test_every_failure_has_an_object_with_json(
+    error: BaseException,
+    refusal: dict[str, object],
+    probe: Callable[[object], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    probe(fail_with(error))
+
+    assert main(["probe", "--json"]) == refusal["exit_code"]
+    assert json.loads(capsys.readouterr().out) == refusal
+
+
 def test_the_outcome_of_a_verb_decides_the_code(probe: Callable[[object], None]) -> None:
     for outcome, code in [(0, 0), (1, 1), ({"ok": True}, 0), ({"ok": False}, 1), ({}, 0)]:
         probe(lambda arguments, outcome=outcome: outcome)

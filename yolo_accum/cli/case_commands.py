@@ -24,7 +24,7 @@ class Outcome:
     text: str
     """Everything that was said on standard error, where ``--json`` puts what is for people."""
     result: dict[str, Any]
-    """The object on standard output, empty when the command failed."""
+    """The object on standard output: that of a refusal where the command failed, empty where it left none."""
 
     @property
     def bare_traceback(self) -> bool:
@@ -41,7 +41,7 @@ def run_verb(words: Sequence[str], working_folder: Path) -> Outcome:
 
 
 def _only_object(verb: str, text: str, code: int) -> dict[str, Any]:
-    """The result; a verb that fails may leave none."""
+    """The result; a verb that was ended leaves none."""
     if not text and code:
         return {}
     try:

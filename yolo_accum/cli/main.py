@@ -1,9 +1,9 @@
 """`yolo-accum VERB ...`: finds the verb, runs it, and turns its outcome into output and an exit code.
 
 A verb is a module of this package with ``run(argv) -> int | Mapping``: an exit code, or the result that ``--json``
-prints. A result with ``ok: False`` is a check that did not hold; with ``exit_code`` it names the code itself. The
-options are read here first, so that a wrong one or ``--help`` is answered at once; then the module of the verb, and no
-other, is imported.
+prints; a verb that fails has the result ``{"error": ..., "exit_code": ...}``. A result with ``ok: False`` is a check
+that did not hold; with ``exit_code`` it names the code itself. The options are read here first, so that a wrong one or
+``--help`` is answered at once; then the module of the verb, and no other, is imported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from yolo_accum.cli.failures import (
     describe_failure,
     exit_code,
 )
-from yolo_accum.cli.output import to_json
+from yolo_accum.cli.output import to_json, wants_json
 from yolo_accum.config.arguments import parse_predict, parse_train, parse_val
 from yolo_accum.config.benchmark_arguments import parse_data_benchmark
 from yolo_accum.config.check_arguments import parse_check
@@ -126,6 +126,8 @@ def _exit_code(words: list[str]) -> int:
         if any(word.partition("=")[0] == "--debug" for word in words):
             traceback.print_exception(error)
         print(sentence, file=sys.stderr)
+        if wants_json(words):
+            print(to_json({"error": sentence.partition(": ")[2] or sentence, "exit_code": code}))
         return code
 
 

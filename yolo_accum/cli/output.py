@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,18 @@ from yolo_accum.errors import printable
 def to_json(result: Mapping[str, Any]) -> str:
     """One JSON object on one line; numbers that are not finite become null, since JSON has no word for them."""
     return printable(json.dumps(_plain(result), allow_nan=False, ensure_ascii=False))
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether a command line asks for ``--json``, also one that cannot be read because of something else."""
+    wanted = False
+    for word, following in itertools.pairwise((*words, "")):
+        flag, equals, value = word.partition("=")
+        if flag == "--json":
+            wanted = (value if equals else following).lower() not in ("false", "no")
+        elif word == "--no-json":
+            wanted = False
+    return wanted
 
 
 def _plain(value: Any) -> Any:
