@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ from yolo_accum.data.images import read_image
 from yolo_accum.engine.checkpoint import read_checkpoint, save_checkpoint
 from yolo_accum.engine.distributed import Replicas, join_replicas, launch_replicas, replicas_in_environment
 from yolo_accum.engine.gradient_files import GradientFiles
+from yolo_accum.engine.interrupt import StopRequest
 from yolo_accum.engine.trainer import Trainer, TrainingResult
 from yolo_accum.errors import TrainingError, UserError
 from yolo_accum.metrics.evaluate import Evaluation
@@ -318,8 +319,9 @@ class _Run:
                 f"going on after update {updates}, in epoch {self.checkpoint['next_epoch'] + 1} after "
                 f"{self.checkpoint['next_position']} images"
             )
+        batches = self._watched(self.training.batches())
         try:
-            result = trainer.run(self._watched(self.training.batches()))
+            result = trainer.run(batches)
         except AugmentationError as error:
             raise TrainingError(f"{error}; {_last_good(trainer)}") from error
         except OSError as error:
@@ -333,6 +335,9 @@ class _Run:
                 f"a loader process was killed, most often because memory ran out; fewer --workers than "
                 f"{self.training.workers} need less; {_last_good(trainer)}"
             ) from error
+        with StopRequest() as stop:  # Python drops what is raised while the loader is taken down
+            batches.close()
+        stop.check(f"stopped before the final evaluation; {_last_good(trainer)}")
         if result.stopped_early:
             patience = self.training.config.run.patience
             self.console.on_message(f"ended after epoch {result.epochs_done}: no better AP for {patience} epochs")
@@ -344,7 +349,7 @@ class _Run:
             self.page.evaluation = self.evaluator(model, progress)
         return self.page.evaluation.metrics.defined()
 
-    def _watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+    def _watched(self, batches: Iterable[Batch]) -> Generator[Batch, None, None]:
         """The same batches; the first are drawn, and pictures that could not be read are reported once each."""
         pictured: list[Batch] = []
         num_pictured = min(NUM_PICTURED_BATCHES, self.training.plan.num_micro_batches)

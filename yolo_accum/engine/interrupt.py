@@ -6,6 +6,8 @@ import signal
 import threading
 from types import FrameType
 
+from yolo_accum.errors import Interrupted
+
 
 class StopRequest:
     """Context in which SIGINT and SIGTERM set `signal_number` instead of killing the process at once.
@@ -21,6 +23,13 @@ class StopRequest:
         if self.signal_number is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal_number = number
+
+    def check(self, message: str) -> None:
+        """Raises:
+        Interrupted: a signal has come; ``message`` says what is kept.
+        """
+        if self.signal_number is not None:
+            raise Interrupted(self.signal_number, message)
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():

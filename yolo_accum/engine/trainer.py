@@ -179,6 +179,7 @@ class Trainer:
                         requests.stop_signal,
                         f"stopped after update {self.state.clock.updates_attempted}; the state is in {self.last_path}",
                     )
+        stop.check(f"stopped after the last update; the state is in {self.last_path}")  # while that was evaluated
         for observer in self.observers:
             observer.on_training_end()
         clock = self.state.clock
