@@ -58,7 +58,7 @@ def _open(place: str) -> Observer:
         raise UserError(f"{where} is neither a class nor a function that makes a callback")
     try:
         callback = maker()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = "the class" if inspect.isclass(maker) else "the function"
         raise UserError(
             f"{where}: {what}, called without arguments, failed ({type(error).__name__}: {error})"

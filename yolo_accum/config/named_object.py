@@ -33,7 +33,7 @@ def named_object(place: str, option: str) -> object:
     source, _, name = place.rpartition(":")
     try:
         module = _from_file(Path(source)) if source.endswith(".py") else _from_path(source)
-    except Exception as error:  # whatever their code does when it is imported
+    except (Exception, SystemExit) as error:  # whatever their code does when it is imported
         raise UserError(f"{where}: {source} cannot be imported ({type(error).__name__}: {error})") from error
     if not hasattr(module, name):
         known = [item for item, value in vars(module).items() if callable(value) and not item.startswith("_")]
