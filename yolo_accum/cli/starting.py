@@ -12,6 +12,7 @@ from yolo_accum.config.load import from_mapping
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.engine.checkpoint import RUN_STATE, read_checkpoint
 from yolo_accum.errors import UserError
+from yolo_accum.report.status import training_process
 
 CHANGEABLE_ON_RESUME = frozenset(
     {"batch", "memory", "workers", "device", "threads", "val_batch", "checkpoint_activations"}
@@ -50,6 +51,9 @@ def _resumed(arguments: TrainArguments) -> Start:
     last = folder / "weights" / "last.pt"
     if not folder.is_dir():
         raise UserError(f"--resume {arguments.resume}: no such run folder")
+    process = training_process(folder)
+    if process is not None:
+        raise UserError(f"--resume {arguments.resume}: this run is still running, {process}; stop that first")
     refused = sorted(arguments.explicit - CHANGEABLE_ON_RESUME)
     if refused:
         allowed = ", ".join("--" + name.replace("_", "-") for name in sorted(CHANGEABLE_ON_RESUME))

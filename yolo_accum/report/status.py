@@ -127,6 +127,19 @@ def read_status(folder: Path, now: float | None = None) -> RunStatus:
     )
 
 
+def training_process(folder: Path) -> str | None:
+    """The other process of this machine that trains in a folder; None where none does, or that cannot be told."""
+    written, _ = _read_written(folder / STATUS_FILE, [])
+    process = written.get("process")
+    if written.get("state") != "running" or not isinstance(process, dict) or process.get("pid") == os.getpid():
+        return None
+    return _named(process) if is_alive(process) else None
+
+
+def _named(process: Mapping[str, Any]) -> str:
+    return f"process {process.get('pid')} on {process.get('host')}"
+
+
 def _read_written(path: Path, problems: list[str]) -> tuple[dict[str, Any], float | None]:
     """What the run itself wrote, and when it last touched that."""
     try:
@@ -152,7 +165,7 @@ def _state(folder: Path, written: Mapping[str, Any], sign_at: float | None, now:
             return "finished", "it has a run card, its last file"
         return "unknown", f"it has no usable {STATUS_FILE} and no run card"
     process = written.get("process", {})
-    who = f"process {process.get('pid')} on {process.get('host')}"
+    who = _named(process)
     silent_s = max(0.0, now - sign_at)
     alive = is_alive(process)
     if alive:
