@@ -1,4 +1,5 @@
-"""What the layers exchange. Imports torch and numpy only; every other module of the package may import this one.
+"""What the layers exchange. Imports numpy only, and torch for type checks, so that what reads data need not load it;
+every other module of the package may import this one.
 
 Boxes are ``boxes_xyxy_px``: left, top, right, bottom in pixels; a point (x, y) lies on pixel edges, so an image of
 width W spans x in [0, W].
@@ -8,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 PAD_VALUE = 114
 """Grey level of the pixels that letterboxing, mosaic and affine transforms leave uncovered (YOLOX convention)."""
@@ -238,10 +243,8 @@ class LossSums:
     """Scalar, float32 or wider, detached, not clamped: what was supervised (for YOLOX, the number of positives)."""
 
     def total(self) -> Tensor:
-        """Scalar: the sum of the terms."""
-        return torch.stack(
-            [term.float() if term.dtype != torch.float64 else term for term in self.terms.values()]
-        ).sum()
+        """Scalar, float32 or wider: the sum of the terms."""
+        return reduce(add, (term.float() if term.element_size() < 4 else term for term in self.terms.values()))
 
 
 class Criterion(Protocol):
