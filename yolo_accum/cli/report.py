@@ -23,6 +23,8 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     arguments = parse_report(argv)
     folders = [_checked(Path(name)) for name in arguments.folders]
     out = Path(arguments.out) if arguments.out is not None else None
+    if out is not None and not out.name:
+        raise UserError(f"--out {arguments.out}: the name of a file is needed")
     if out is not None and not out.parent.is_dir():
         raise UserError(f"--out {out}: there is no folder {out.parent}")
     with Console(as_json=arguments.json) as console, console.progress("pages", len(folders)) as progress:

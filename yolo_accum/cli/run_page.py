@@ -23,9 +23,18 @@ from yolo_accum.metrics.matching import RECALLS, ClassMatches, match
 from yolo_accum.metrics.predictions import read_predictions
 from yolo_accum.metrics.truth import read_truth
 from yolo_accum.report.messages import read_messages
+from yolo_accum.report.page_data import data_charts, data_rows
 from yolo_accum.report.page_pictures import PagePicture, page_boxes, page_picture
-from yolo_accum.report.page_quality import Quality
-from yolo_accum.report.page_run import Gallery, PicturePair, RunContent, TrainingPicture, write_run_page
+from yolo_accum.report.page_quality import Quality, class_bars
+from yolo_accum.report.page_run import (
+    Gallery,
+    PicturePair,
+    RunContent,
+    TrainingPicture,
+    flat,
+    metric_rows,
+    write_run_page,
+)
 from yolo_accum.report.records import read_epochs, read_updates
 from yolo_accum.report.run_notes import DATA_FILE, SAMPLES_FILE, STARTUP_FILE, read_note
 from yolo_accum.report.status import RunStatus, read_status
@@ -36,6 +45,8 @@ NUM_COSTLY = 24
 NUM_FALSE_ALARMS = 12
 """Images without objects that are shown for what was found in them."""
 TITLE_LENGTH = 60
+_COUNTS = ("images", "boxes", "crowd_regions", "detections", "max_det")
+"""Whole numbers in ``metrics.json``."""
 
 
 def make_run_page(
@@ -55,12 +66,13 @@ def make_run_page(
     """
     reader = _Reader(tell)
     status = read_status(folder)
-    settings = reader.read(folder / STARTUP_FILE, lambda: read_note(folder / STARTUP_FILE), {})
+    settings, class_names = reader.read(folder / STARTUP_FILE, lambda: _startup(folder / STARTUP_FILE), ({}, []))
+    metrics = reader.read(folder / METRICS_FILE, lambda: read_note(folder / METRICS_FILE), {}, _draw_metrics)
     measured = reader.read(folder / PREDICTIONS_FILE, lambda: _measured(folder), None)
     quality, costly, false_alarms, text = None, None, None, _why_not_measured(folder)
     if measured is not None:
-        index, found, metrics = measured
-        matches = match(index, found, max_det=int(metrics.get("max_det", 100)))
+        index, found = measured
+        matches = match(index, found, max_det=metrics.get("max_det", 100))
         quality = _quality(index, found, matches, metrics, conf)
         costly = _costly(index, found, matches, conf)
         false_alarms = _false_alarms(index, found, conf)
@@ -71,21 +83,22 @@ def make_run_page(
         version=__version__,
         made_at=time.strftime("%Y-%m-%d %H:%M"),
         warnings=[*read_messages(folder), *status.problems, *reader.problems],
-        settings=settings.get("settings", {}),
-        card=_card(reader.read(folder / RUN_CARD, lambda: read_note(folder / RUN_CARD), {})),
+        settings=settings,
+        card=reader.read(folder / RUN_CARD, lambda: _card(read_note(folder / RUN_CARD)), {}, flat),
         updates=reader.read(folder / "updates.csv", lambda: read_updates(folder), {}),
         epochs=reader.read(folder / "epochs.csv", lambda: read_epochs(folder), {}),
-        data=reader.read(folder / DATA_FILE, lambda: read_note(folder / DATA_FILE), {}),
-        samples=_samples(
-            reader.read(folder / SAMPLES_FILE, lambda: read_note(folder / SAMPLES_FILE), []),
-            settings.get("class_names", []),
-        ),
+        data=reader.read(folder / DATA_FILE, lambda: read_note(folder / DATA_FILE), {}, _draw_data),
+        samples=reader.read(folder / SAMPLES_FILE, lambda: _samples(read_note(folder / SAMPLES_FILE), class_names), []),
         quality=quality,
         quality_text=text,
         costly=costly,
         false_alarms=false_alarms,
     )
     return write_run_page(out or folder / PAGE_FILE, content)
+
+
+_OTHER_CONTENT = (LookupError, TypeError, ValueError, AttributeError)
+"""What comes of using a file that holds something else than a run writes."""
 
 
 class _Reader:
@@ -95,23 +108,55 @@ class _Reader:
         self._tell = tell
         self.problems: list[str] = []
 
-    def read(self, path: Path, read: Callable[[], Any], otherwise: Any) -> Any:
-        """What ``read`` returns, or ``otherwise`` where the file is missing or cannot be used."""
+    def read(
+        self, path: Path, read: Callable[[], Any], otherwise: Any, draw: Callable[[Any], object] | None = None
+    ) -> Any:
+        """What ``read`` returns, or ``otherwise`` where the file is missing or cannot be used.
+
+        Args:
+            draw: tries whether the page can show it.
+        """
         if not path.exists():
             return otherwise
         try:
-            return read()
+            content = read()
+            if draw is not None:
+                draw(content)
+            return content
         except (UserError, OSError) as error:
-            self.problems.append(str(error))
-            self._tell(f"warning: {error}; the page is made without it")
-            return otherwise
+            problem = str(error)
+        except _OTHER_CONTENT as error:
+            problem = f"{path}: not a file that a run has written ({type(error).__name__}: {error})"
+        self.problems.append(problem)
+        self._tell(f"warning: {problem}; the page is made without it")
+        return otherwise
 
 
-def _measured(folder: Path) -> tuple[DetectionIndex, list[Detections], Mapping[str, Any]] | None:
+def _startup(path: Path) -> tuple[Mapping[str, str], list[str]]:
+    """The start-up table, and the names of the classes."""
+    content = read_note(path)
+    return dict(content["settings"]), list(content["class_names"])
+
+
+def _draw_data(splits: Mapping[str, Mapping[str, Any]]) -> None:
+    if splits:
+        data_charts(splits)
+    data_rows(splits)
+
+
+def _draw_metrics(metrics: Mapping[str, Any]) -> None:
+    metric_rows(metrics)
+    class_bars(metrics)
+    odd = [name for name in _COUNTS if not isinstance(metrics.get(name, 0), int)]
+    if odd:
+        raise TypeError(f"{odd[0]} is no whole number")
+
+
+def _measured(folder: Path) -> tuple[DetectionIndex, list[Detections]] | None:
     if not (folder / TRUTH_FILE).is_file():
         return None
     index = read_truth(folder / TRUTH_FILE)
-    return index, read_predictions(folder / PREDICTIONS_FILE, index), read_note(folder / METRICS_FILE)
+    return index, read_predictions(folder / PREDICTIONS_FILE, index)
 
 
 def _state(status: RunStatus) -> str:
@@ -247,12 +292,12 @@ def _samples(records: Sequence[Mapping[str, Any]], class_names: Sequence[str]) -
     for record in records:
         boxes = np.array(record["boxes_xyxy_px"], dtype=float).reshape(-1, 4)
         labels = np.array(record["labels"], dtype=np.int64)
+        unnamed = range(len(class_names), labels.max(initial=-1) + 1)
+        names = [*class_names, *(f"class {label}" for label in unnamed)]
         picture = PagePicture(
             uri=f"data:image/jpeg;base64,{record['jpeg']}", width=record["width"], height=record["height"], scale=1.0
         )
         samples.append(
-            TrainingPicture(
-                picture=picture, boxes=page_boxes(1.0, boxes, labels, class_names), text=f"{len(labels)} objects"
-            )
+            TrainingPicture(picture=picture, boxes=page_boxes(1.0, boxes, labels, names), text=f"{len(labels)} objects")
         )
     return samples

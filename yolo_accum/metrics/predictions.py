@@ -60,7 +60,7 @@ def read_predictions(path: Path, index: DetectionIndex) -> list[Detections]:
         items = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file ({error})") from error
     if not isinstance(items, list):
         raise UserError(f"{path}: predictions are a JSON list of objects, one a detection; this is no list")

@@ -53,10 +53,10 @@ def read_messages(folder: Path) -> list[str]:
     if not path.is_file():
         return []
     counts: dict[str, int] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             text = str(json.loads(line)["text"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
         counts[text] = counts.get(text, 0) + 1
     return [text if number == 1 else f"{text} ({number} times)" for text, number in counts.items()]

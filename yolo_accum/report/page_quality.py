@@ -77,7 +77,7 @@ def quality_charts(quality: Quality) -> dict[str, Chart]:
         "recall": page_charts.lines(
             "Recall by confidence", "lowest confidence", "recall", quality.confidences, _lines(quality, quality.recall)
         ),
-        "classes": _class_bars(quality),
+        "classes": class_bars(quality.metrics),
         "confusion": _confusion(quality),
     }
 
@@ -88,9 +88,9 @@ def highlights(quality: Quality) -> list[str]:
     return [quality.class_names[row] for row in drawn] if len(drawn) > MAX_NAMED_LINES else []
 
 
-def class_rows(quality: Quality) -> list[Mapping[str, Any]]:
-    """The entries of ``per_class``, those with objects first."""
-    rows = list(quality.metrics.get("per_class", ()))
+def class_rows(metrics: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of ``per_class`` in ``metrics.json``, those with objects first."""
+    rows = list(metrics.get("per_class", ()))
     return sorted(rows, key=lambda row: row.get("AP") is None)
 
 
@@ -110,8 +110,9 @@ def _lines(quality: Quality, values: np.ndarray) -> list[dict[str, Any]]:
     return [*lines, {"name": MEAN, "y": values[-1], "colour": 0 if faint else 5, "dash": 0 if faint else 1}]
 
 
-def _class_bars(quality: Quality) -> Chart:
-    rows = [row for row in class_rows(quality) if row.get("AP") is not None]
+def class_bars(metrics: Mapping[str, Any]) -> Chart:
+    """AP of the classes that have objects, the best first."""
+    rows = [row for row in class_rows(metrics) if row.get("AP") is not None]
     rows.sort(key=lambda row: -row["AP"])
     names = ("AP", "AP50") if len(rows) > 15 else ("AP", "AP50", "AP_small", "AP_medium", "AP_large")
     series = [{"name": name, "values": [row.get(name) for row in rows]} for name in names]

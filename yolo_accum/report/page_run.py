@@ -103,8 +103,8 @@ def write_run_page(path: Path, content: RunContent) -> Path:
             "training_keys": training_keys,
             "data_keys": [key for key in charts if key.startswith("data_")],
             "figures": _figures(content),
-            "metric_rows": _metric_rows(content.quality),
-            "class_rows": page_quality.class_rows(content.quality) if content.quality is not None else [],
+            "metric_rows": metric_rows(content.quality.metrics) if content.quality is not None else [],
+            "class_rows": page_quality.class_rows(content.quality.metrics) if content.quality is not None else [],
             "highlights": page_quality.highlights(content.quality) if content.quality is not None else [],
             "data_splits": [page_data.SPLIT_NAMES[name] for name in content.data],
             "data_rows": page_data.data_rows(content.data) if content.data else [],
@@ -152,10 +152,9 @@ def _figures(content: RunContent) -> list[tuple[str, str]]:
     return figures
 
 
-def _metric_rows(quality: Quality | None) -> list[tuple[str, str]]:
-    if quality is None:
-        return []
-    return [(name, page.share(quality.metrics.get(name))) for name in METRIC_NAMES]
+def metric_rows(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The twelve COCO numbers in ``metrics.json``, for a table."""
+    return [(name, page.share(metrics.get(name))) for name in METRIC_NAMES]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

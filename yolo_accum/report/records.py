@@ -75,13 +75,16 @@ def read_updates(folder: Path) -> dict[str, np.ndarray]:
     """The columns of ``updates.csv``, [rows] float64 each; NaN where a cell is empty.
 
     A last line that is not complete is left out. No file, or one without rows, gives no columns.
+
+    Raises:
+        UserError: the file is damaged, or another program has written it (names it and the line).
     """
-    return _read_columns(folder / UPDATES_FILE)
+    return _read_columns(folder / UPDATES_FILE, UpdateRecord)
 
 
 def read_epochs(folder: Path) -> dict[str, np.ndarray]:
     """The columns of ``epochs.csv``, as ``read_updates``."""
-    return _read_columns(folder / EPOCHS_FILE)
+    return _read_columns(folder / EPOCHS_FILE, EpochRecord)
 
 
 class _Table:
@@ -112,9 +115,7 @@ class _Table:
             return []
         rows = read_rows(self._path)
         header = next(rows, [])
-        missing = [name for name in needed if name not in header]
-        if header and missing:
-            raise damaged(self._path, 1, f"there is no column {missing[0]}")
+        _require_columns(self._path, header, needed)
         strange = [name for name in header if name not in needed and not name.startswith(_BY_NAME)]
         if strange:
             raise damaged(self._path, 1, f"{strange[0]!r:.40} is no column of this program")
@@ -181,16 +182,30 @@ def _line(cells: Iterable[str]) -> str:
     return text.getvalue()
 
 
-def _columns_of(record_class: type[UpdateRecord | EpochRecord]) -> list[str]:
+def _columns_of(
+    record_class: type[UpdateRecord | EpochRecord], kinds: Collection[type] = (int, float, bool)
+) -> list[str]:
     """Those columns that every record of a kind has: fields that are one number."""
     hints = get_type_hints(record_class)
-    return [field.name for field in dataclasses.fields(record_class) if hints[field.name] in (int, float, bool)]
+    return [field.name for field in dataclasses.fields(record_class) if hints[field.name] in kinds]
 
 
-def _read_columns(path: Path) -> dict[str, np.ndarray]:
+def _require_columns(path: Path, header: Collection[str], needed: Iterable[str]) -> None:
+    missing = [name for name in needed if name not in header]
+    if header and missing:
+        raise damaged(path, 1, f"there is no column {missing[0]}")
+
+
+def _read_columns(path: Path, record_class: type[UpdateRecord | EpochRecord]) -> dict[str, np.ndarray]:
     if not path.exists():
         return {}
     rows = read_rows(path)
     header = next(rows, [])
     cells = np.fromiter((float(cell) if cell else np.nan for row in rows for cell in row), dtype=np.float64)
-    return dict(zip(header, cells.reshape(-1, len(header)).T, strict=True)) if cells.size else {}
+    _require_columns(path, header, _columns_of(record_class))
+    columns = dict(zip(header, cells.reshape(-1, len(header)).T, strict=True)) if cells.size else {}
+    for name in _columns_of(record_class, (int,)) if columns else ():
+        odd = np.flatnonzero(~np.isfinite(columns[name]))
+        if odd.size:
+            raise damaged(path, int(odd[0]) + 2, f"{name} is no whole number")
+    return columns

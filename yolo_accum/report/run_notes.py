@@ -48,7 +48,7 @@ def read_note(path: Path) -> Any:
         return {}
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file ({error})") from error
 
 

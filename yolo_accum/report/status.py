@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -21,6 +22,13 @@ COUNTERS = (
     "images_seen", "images_applied", "images_dropped", "updates_applied", "updates_skipped",
 )  # fmt: skip
 """Columns of ``updates.csv`` that only grow."""
+
+
+_WRITTEN: Mapping[str, type] = {
+    "started_at": float, "ended_at": float, "num_epochs": int, "num_micro_batches": int, "start_micro_batch": int,
+    "process": dict, "best_metrics": dict,
+}  # fmt: skip
+"""What `StatusFile` writes under these names, where it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +152,14 @@ def _read_written(path: Path, problems: list[str]) -> tuple[dict[str, Any], floa
     """What the run itself wrote, and when it last touched that."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(name, kind()), kind) for name, kind in _WRITTEN.items()
+        ):
             raise ValueError
         return content, path.stat().st_mtime
     except FileNotFoundError:
         return {}, None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         problems.append(f"{path} cannot be read")
         return {}, None
 
@@ -195,7 +205,11 @@ def _eta_s(written: Mapping[str, Any], micro_batches_done: int, now: float) -> f
 
 def _read_last_update(path: Path, problems: list[str]) -> dict[str, float]:
     try:
-        return last_row(path)
+        row = last_row(path)
+        odd = [name for name in ("last_micro_batch", *COUNTERS) if not math.isfinite(row.get(name, 0))]
+        if odd:
+            raise ValueError(f"{odd[0]} is no whole number")
+        return row
     except (OSError, ValueError) as error:
         problems.append(f"{path} cannot be read ({error})")
         return {}
@@ -208,7 +222,10 @@ def _read_epochs(path: Path, problems: list[str]) -> list[dict[str, float]]:
     try:
         rows = read_rows(path)
         header = next(rows, [])
-        return [{name: float(cell) for name, cell in zip(header, row, strict=True) if cell} for row in rows]
+        epochs = [{name: float(cell) for name, cell in zip(header, row, strict=True) if cell} for row in rows]
+        if not all(math.isfinite(row.get("epoch", math.nan)) for row in epochs):
+            raise UserError(f"{path} has a row without the number of its epoch")
+        return epochs
     except (OSError, UserError) as error:
         problems.append(str(error))
         return []
