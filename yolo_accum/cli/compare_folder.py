@@ -22,12 +22,11 @@ from yolo_accum.config.schema import TrainConfig
 from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.data.description import DataSplits
 from yolo_accum.errors import UserError
+from yolo_accum.report.comparison_status import COMPARISON_FILE, LOCK_FILE
 
 OF_THE_RUN = ("device", "threads", "workers")
 """Changeable options of `train`; the others are those of the comparison."""
 SETUP_FILE = "compare.yaml"
-RESULT_FILE = "compare.json"
-LOCK_FILE = ".lock"
 WAIT_FOR_RUNS_S = 60.0
 """Until the runs of a comparison that was killed have noticed it, finished their window and saved."""
 
@@ -133,7 +132,7 @@ def _unfinished(stack: contextlib.ExitStack, setup: Setup, splits: DataSplits) -
 
 def _is_complete(folder: Path) -> bool:
     try:
-        content = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        content = json.loads((folder / COMPARISON_FILE).read_text(encoding="utf-8"))
         return bool(content["finished"] and content["ok"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from yolo_accum import __version__
 from yolo_accum.errors import UserError
+from yolo_accum.report.comparison_status import COMPARISON_FILE
 from yolo_accum.report.page_compare import CompareContent, write_compare_page
 from yolo_accum.report.records import read_updates
 from yolo_accum.report.run_notes import read_note
 
-COMPARISON_FILE = "compare.json"
 PAGE_FILE = "compare.html"
 
 

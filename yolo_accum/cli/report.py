@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.compare_page import COMPARISON_FILE, make_compare_page
+from yolo_accum.cli.compare_page import make_compare_page
 from yolo_accum.cli.run_page import make_run_page
 from yolo_accum.config.report_arguments import parse_report
 from yolo_accum.errors import UserError
+from yolo_accum.report.comparison_status import is_comparison
 from yolo_accum.report.console import Console
 from yolo_accum.report.status import is_run
 
@@ -30,7 +31,7 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     with Console(as_json=arguments.json) as console, console.progress("pages", len(folders)) as progress:
         pages = []
         for number, folder in enumerate(folders, start=1):
-            if (folder / COMPARISON_FILE).is_file():
+            if is_comparison(folder):
                 page = make_compare_page(folder, out)
             else:
                 page = make_run_page(folder, out, conf=arguments.conf, tell=console.on_message)
@@ -46,7 +47,7 @@ def _checked(folder: Path) -> Path:
         folder = folder.parent.parent if folder.parent.name == "weights" else folder.parent
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    if not (is_run(folder) or (folder / COMPARISON_FILE).is_file()):
+    if not (is_run(folder) or is_comparison(folder)):
         raise UserError(
             f"{folder} is neither a run folder, as `train` makes it, nor that of a comparison; `yolo-accum status "
             f"{folder}` lists the runs below a folder"

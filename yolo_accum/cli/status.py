@@ -1,4 +1,4 @@
-"""`status`: where runs are, from their folders alone, while they train or afterwards."""
+"""`status`: where runs and comparisons are, from their folders alone, while they train or afterwards."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from yolo_accum.cli.status_comparison import comparison_json, show_comparison
 from yolo_accum.config.status_arguments import parse_status
 from yolo_accum.errors import UserError
+from yolo_accum.report.comparison_status import is_comparison, read_comparison
 from yolo_accum.report.status import COUNTERS, RunStatus, find_runs, is_run, read_status
 from yolo_accum.report.tables import columns, open_terminal, pairs
 
@@ -19,27 +21,32 @@ SHOWN = ("AP", "AP50", "AP75", "AP_small", "AP_medium", "AP_large")
 
 
 def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
-    """Print where each run is; returns the same.
+    """Print where each run and each comparison is; returns the same.
 
     Raises:
         UserError: there is no such folder, or no run in any of them.
     """
     arguments = parse_status(argv)
-    folders = [Path(name) for name in arguments.folders]
-    for folder in folders:
+    named = [Path(name) for name in arguments.folders]
+    for folder in named:
         if not folder.is_dir():
-            raise UserError(f"{folder}: no such folder")
+            is_file = folder.exists()
+            raise UserError(f"{folder}: {'a file; the folder of a run is needed' if is_file else 'no such folder'}")
+    comparisons = [read_comparison(folder) for folder in named if is_comparison(folder)]
+    folders = [folder for folder in named if not is_comparison(folder)]
     found = {folder: find_runs(folder) for folder in folders}
     without = [folder for folder, runs in found.items() if not runs]
     statuses = [read_status(path) for runs in found.values() for path in runs]
-    if not statuses:
+    if not statuses and not comparisons:
         raise UserError("; ".join(f"{folder} is no run folder, and no run lies below it" for folder in without))
     terminal = open_terminal(as_json=arguments.json)
     now = time.time()
-    is_one = len(folders) == 1 and is_run(folders[0])
+    for comparison in comparisons:
+        show_comparison(comparison, terminal)
+    is_one = len(named) == 1 and is_run(named[0])
     if is_one:
         terminal.print(pairs(str(statuses[0].folder), one_run(statuses[0], now)))
-    else:
+    elif statuses:
         headers = ("run", "state", "epochs", "done", "ETA", "AP", "AP50", "last sign")
         terminal.print(columns("Runs", headers, [row_of(status, now) for status in statuses]))
     for folder in without:
@@ -50,7 +57,13 @@ def run(argv: Sequence[str]) -> int | Mapping[str, Any]:
         terminal.print(f"warning: {problem}", markup=False, highlight=False, soft_wrap=True)
     if is_one:
         return as_json(statuses[0], now)
-    return {"runs": [as_json(status, now) for status in statuses], "no_runs": [str(folder) for folder in without]}
+    if comparisons and len(named) == 1:
+        return comparison_json(comparisons[0])
+    return {
+        "runs": [as_json(status, now) for status in statuses],
+        "comparisons": [comparison_json(comparison) for comparison in comparisons],
+        "no_runs": [str(folder) for folder in without],
+    }
 
 
 def one_run(status: RunStatus, now: float) -> dict[str, str]:

@@ -16,7 +16,7 @@ class StatusArguments:
     """What `status` was asked for."""
 
     folders: tuple[str, ...]
-    """Run folders, and folders of these."""
+    """Run folders, folders of these, and comparisons."""
     json: bool
     debug: bool
 
@@ -39,6 +39,6 @@ def _parser() -> OptionParser:
         "status",
         "Show where runs are, from their folders alone: while they train, or afterwards.",
         {title(OutputConfig): declared_options(OutputConfig)},
-        sources="run folders and folders of runs; by default runs",
+        sources="run folders, folders of runs, and comparisons; by default runs",
         source="FOLDER",
     )
