@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,19 +103,6 @@ def test_images_without_ids_are_numbered(tmp_path: Path, capsys: pytest.CaptureF
 
     written = json.loads((tmp_path / "coco" / "train.json").read_text())
     assert [item["id"] for item in written["images"]] == [1, 2]
-
-
-def test_torch_is_not_loaded_for_it(tmp_path: Path) -> None:
-    program = """
-import sys
-import yolo_accum.cli.status
-from yolo_accum.cli.main import main
-print(main(["convert", *sys.argv[1:]]), "torch" in sys.modules)
-"""
-    words = ["--data", EXPORTS["coco_file"](tmp_path / "set"), "--to", tmp_path / "coco", "--copy"]
-    done = subprocess.run([sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True, check=True)
-
-    assert done.stdout.splitlines()[-1] == "0 False"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_sets import coco_content, write_coco
 
 from yolo_accum.cli.failures import describe_failure
 from yolo_accum.cli.main import VERBS, Verb, main
@@ -241,6 +242,29 @@ print(codes, "torch" in sys.modules)
     output, _ = python("-c", program, cwd=tmp_path).communicate()
 
     assert output.splitlines()[-1] == "[0, 2, 0, 2, 2] False"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("check --data set/train.json --val-data set/val.json", 0),
+        ("convert --data set/train.json --to coco --copy", 0),
+        ("plan --data set/train.json --epochs 4", 0),
+        ("status set", 2),
+    ],
+)
+def test_verbs_that_compute_nothing_with_tensors_do_without_torch(words: str, code: int, tmp_path: Path) -> None:
+    objects = [(0, 10, 20, 30, 40), (1, 1, 2, 3, 4)]
+    write_coco(tmp_path / "set", coco_content({"a.png": objects}))
+    write_coco(tmp_path / "set", coco_content({"b.jpg": objects}), "val.json")
+    program = """
+import sys
+from yolo_accum.cli.main import main
+print(main(sys.argv[1:]), "torch" in sys.modules)
+"""
+    output, errors = python("-c", program, *words.split(), cwd=tmp_path).communicate()
+
+    assert output.splitlines()[-1] == f"{code} False", errors
 
 
 def test_the_package_can_be_run_as_a_module(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from yolo_accum.cli.benchmark_index import measure_evaluation, measure_index, measure_workers, write_large_set
 from yolo_accum.cli.benchmark_samples import measure_samples
-from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.config.benchmark_arguments import DataBenchmarkArguments, parse_data_benchmark
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.description import open_data

@@ -11,10 +11,10 @@ from yolo_accum.cli.check_output import print_report
 from yolo_accum.cli.check_page import make_check_page
 from yolo_accum.cli.check_pictures import check_pictures
 from yolo_accum.cli.check_sheet import draw_findings
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
-from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
-from yolo_accum.cli.wiring import make_run_folder
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.config.check_arguments import CheckArguments, parse_check
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.check.boxes import report_coinciding_boxes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from yolo_accum.cli.wiring import num_workers
+from yolo_accum.cli.worker_count import num_workers
 from yolo_accum.config.check_arguments import CheckArguments
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data import findings as found

@@ -19,8 +19,9 @@ from yolo_accum.cli.gpu_check_setup import Outcome, Setup, synchronize
 from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import Batch, DetectionIndex, SampleKey, StringTable
 from yolo_accum.data.dataset import TrainDataset
-from yolo_accum.data.loader import default_workers, train_loader
+from yolo_accum.data.loader import train_loader
 from yolo_accum.data.synthetic_scene import CLASS_NAMES, draw_scene
+from yolo_accum.data.worker_count import default_workers
 from yolo_accum.engine.loop import FinishedWindow, Loop, LoopState
 from yolo_accum.engine.memory_model import fit_memory
 from yolo_accum.engine.memory_probe import PROBED_IMAGES, LiveTensors, probe

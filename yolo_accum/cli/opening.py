@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from yolo_accum.cli.wiring import default_data_folder
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.config.arguments import EvalArguments
 from yolo_accum.config.schema import ModelConfig
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.classes import Classes
 from yolo_accum.data.description import open_split
-from yolo_accum.data.synthetic import NUM_IMAGES, ensure_shapes
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
 from yolo_accum.model.norms import norm_factory
@@ -77,9 +75,3 @@ def open_validation(arguments: EvalArguments, detector: TrainedDetector, console
             "they must agree"
         )
     return index
-
-
-def embedded_data(console: Console) -> Path:
-    """The data YAML of the embedded set, which is drawn first where it is missing."""
-    with console.progress("drawing the embedded data set", sum(NUM_IMAGES.values())) as progress:
-        return ensure_shapes(default_data_folder(), lambda done, total: progress(done))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from yolo_accum.cli.wiring import available_cores
+from yolo_accum.cli.worker_count import available_cores
 from yolo_accum.config.byte_size import byte_size, size_text
 from yolo_accum.config.paths import user_cache_folder
 from yolo_accum.config.schema import DataConfig

@@ -89,7 +89,7 @@ def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:
         if balance:
             raise UserError(f"--balance {balance:g}: how often an image comes up depends on its objects; give --data")
         return arguments.plan.num_images, "as given", None
-    # Reading data loads torch, so that this module is imported for data only.
+    # Reading data loads OpenCV and more, so that this module is imported for data only.
     opened = importlib.import_module("yolo_accum.cli.plan_data").training_index(arguments.config.data, arguments.json)
     if not balance:
         return len(opened), str(opened.source), opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.config.schema import DataConfig
 from yolo_accum.contracts import DetectionIndex
 from yolo_accum.data.description import open_data

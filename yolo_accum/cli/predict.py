@@ -14,7 +14,8 @@ import torch
 from yolo_accum.cli.evaluation import make_detect
 from yolo_accum.cli.opening import TrainedDetector, open_detector
 from yolo_accum.cli.output import write_json
-from yolo_accum.cli.wiring import choose_device, make_run_folder, use_threads
+from yolo_accum.cli.run_folder import make_run_folder
+from yolo_accum.cli.wiring import choose_device, use_threads
 from yolo_accum.config.arguments import EvalArguments, parse_predict
 from yolo_accum.config.schema import AccumulationConfig
 from yolo_accum.contracts import Detections, Sample

@@ -11,12 +11,13 @@ from typing import Any, cast
 import cv2
 import numpy as np
 
-from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.output import write_json
 from yolo_accum.cli.problems import ProblemReporter
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.cli.run_plan import plan_of
 from yolo_accum.cli.training_data import micro_batch_keys, training_dataset
-from yolo_accum.cli.wiring import make_run_folder, num_workers
+from yolo_accum.cli.worker_count import num_workers
 from yolo_accum.config.preview_arguments import PreviewArguments, parse_preview
 from yolo_accum.contracts import Batch, DetectionIndex, SampleKey
 from yolo_accum.data.description import open_data

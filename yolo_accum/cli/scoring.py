@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.output import write_json
-from yolo_accum.cli.wiring import make_run_folder
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.config.arguments import EvalArguments
 from yolo_accum.contracts import DetectionIndex, Detections
 from yolo_accum.data.description import open_truth

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.evaluation import SplitEvaluator, default_val_batch
 from yolo_accum.cli.failures import DONE, FAILED, exit_code
 from yolo_accum.cli.followers import open_followers
 from yolo_accum.cli.norms import estimate_statistics
-from yolo_accum.cli.opening import embedded_data
 from yolo_accum.cli.output import write_json
 from yolo_accum.cli.page_records import (
     METRICS_FILE,
@@ -26,17 +26,13 @@ from yolo_accum.cli.picture_caching import cached_pictures
 from yolo_accum.cli.plan_memory import measure_memory
 from yolo_accum.cli.problems import ProblemReporter
 from yolo_accum.cli.run_events import run_ended, run_started, switched_off
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.cli.run_page import make_run_page
 from yolo_accum.cli.starting import RUN_CARD, Start, find_start
 from yolo_accum.cli.startup import counters_text, startup_notices, startup_rows
 from yolo_accum.cli.training import Training, build_training, images_digest
 from yolo_accum.cli.training_data import try_augmentations
-from yolo_accum.cli.wiring import (
-    absolute_paths,
-    environment,
-    make_run_folder,
-    named_devices,
-)
+from yolo_accum.cli.wiring import absolute_paths, environment, named_devices
 from yolo_accum.config.arguments import TrainArguments, parse_train
 from yolo_accum.config.load import to_mapping, to_yaml
 from yolo_accum.config.schema import TrainConfig

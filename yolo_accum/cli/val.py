@@ -11,8 +11,10 @@ import torch
 from yolo_accum.cli.evaluation import SplitEvaluator
 from yolo_accum.cli.opening import open_detector, open_validation
 from yolo_accum.cli.output import write_json
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.cli.scoring import crowded_images, score_predictions
-from yolo_accum.cli.wiring import choose_device, environment, make_run_folder, num_workers, use_threads
+from yolo_accum.cli.wiring import choose_device, environment, use_threads
+from yolo_accum.cli.worker_count import num_workers
 from yolo_accum.config.arguments import parse_val
 from yolo_accum.config.schema import AccumulationConfig
 from yolo_accum.data.images import read_image

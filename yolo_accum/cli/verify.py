@@ -8,10 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.opening import embedded_data
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.output import write_json
+from yolo_accum.cli.run_folder import make_run_folder
 from yolo_accum.cli.verify_runs import Comparison, Verification, load_window
-from yolo_accum.cli.wiring import build_detector, choose_device, environment, make_run_folder, use_threads
+from yolo_accum.cli.wiring import build_detector, choose_device, environment, use_threads
 from yolo_accum.config.verify_arguments import VerifyArguments, parse_verify
 from yolo_accum.data.description import open_data
 from yolo_accum.report import tables

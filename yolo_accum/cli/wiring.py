@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import torch
 
+from yolo_accum.cli.run_folder import make_run_folder as make_run_folder
+from yolo_accum.cli.worker_count import available_cores
 from yolo_accum.config.named_object import absolute_place
-from yolo_accum.config.paths import PACKAGE
-from yolo_accum.config.schema import DataConfig, ModelConfig, RunConfig, TrainConfig
-from yolo_accum.data.loader import default_workers
+from yolo_accum.config.schema import ModelConfig, TrainConfig
 from yolo_accum.engine.distributed import Replicas
 from yolo_accum.errors import UserError
 from yolo_accum.model.build import build_model
@@ -22,12 +21,6 @@ from yolo_accum.model.weights import WeightsSummary, infer_size, load_weights, r
 from yolo_accum.model.yolox import YOLOX
 
 DEFAULT_MODEL = "yolox_nano"
-
-
-def default_data_folder() -> Path:
-    """Where the embedded data set lies: in the checkout, or below the working directory of an installed program."""
-    checkout = PACKAGE.parent
-    return (checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()) / "data" / "shapes"
 
 
 def named_devices(name: str) -> list[str]:
@@ -81,19 +74,6 @@ def use_threads(threads: int | None, num_processes: int = 1) -> int:
     return count
 
 
-def available_cores(num_processes: int = 1) -> int:
-    """Cores for each of ``num_processes`` that share those this process may run on; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // num_processes)
-
-
-def num_workers(config: DataConfig, num_images: int, num_processes: int = 1) -> int:
-    """Loader processes of a replica: as asked, else one for each of its cores; none for a smaller set than that."""
-    if config.workers is not None:
-        return config.workers
-    return min(default_workers(available_cores(num_processes)), num_images)
-
-
 def build_detector(
     config: ModelConfig, class_names: Sequence[str], norm: NormFactory = batch_norm
 ) -> tuple[YOLOX, str, WeightsSummary | None]:
@@ -115,26 +95,6 @@ def build_detector(
     size = config.model or infer_size(weights)
     model = build_model(size, len(class_names), norm)
     return model, size, load_weights(model, weights, class_names)
-
-
-def make_run_folder(config: RunConfig) -> Path:
-    """A new folder ``project/name``, with a number behind the name when that exists.
-
-    Raises:
-        UserError: it cannot be made.
-    """
-    number = 1
-    while True:
-        folder = Path(config.project) / (config.name if number == 1 else f"{config.name}{number}")
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError as error:
-            if not Path(config.project).is_dir():
-                raise UserError(f"--project {config.project} is a file; a folder is needed") from error
-            number += 1
-        except OSError as error:
-            raise UserError(f"--project {config.project}: cannot make {folder}: {error.strerror}") from error
 
 
 def environment(device: torch.device) -> dict[str, str]:

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, Dataset
 from yolo_accum.contracts import Batch, Sample, SampleKey
 from yolo_accum.data.dataset import EvalDataset, TrainDataset
 from yolo_accum.data.hand_over import Delivery, Places, Request, Requests, shared_memory
+from yolo_accum.data.worker_count import default_workers as default_workers
 
-MAX_WORKERS = 8
 PREFETCH_BATCHES = 4
 """Batches that every worker prepares ahead."""
 _NICENESS = 19
@@ -31,14 +31,6 @@ _NICENESS = 19
 _START_METHOD = "fork" if sys.platform == "linux" else None
 
 _Keys = Sequence[SampleKey] | Sequence[int]
-
-
-def default_workers(num_cores: int) -> int:
-    """Worker processes for a replica that may use ``num_cores`` cores: one each, at most 8.
-
-    Workers and training share the cores without harm: when the network is the slower part, workers mostly wait.
-    """
-    return max(1, min(num_cores, MAX_WORKERS))
 
 
 def collate(samples: Sequence[Sample]) -> Batch:

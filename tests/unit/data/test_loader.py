@@ -20,7 +20,8 @@ from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import Batch, DetectionIndex, SampleKey
 from yolo_accum.data.augment import Photometric
 from yolo_accum.data.dataset import EvalDataset, TrainDataset
-from yolo_accum.data.loader import collate, default_workers, eval_loader, train_loader
+from yolo_accum.data.loader import collate, eval_loader, train_loader
+from yolo_accum.data.worker_count import default_workers
 
 AUGMENT = AugmentConfig(mixup=0.3, degrees=10, shear=5, flipud=0.3, photometric=0.2)
 NUM_IMAGES = 18
