@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -188,10 +189,10 @@ class OptionParser:
             value = str(value)  # `device: 0` and `name: 2` are texts that YAML takes for numbers
         if value is False and "off" in option.choices:
             value = "off"  # YAML takes a bare `off` for false
-        if option.is_list and isinstance(value, str | int):
+        if option.is_list and isinstance(value, str | int) and not isinstance(value, bool):
             value = [value]
-        if option.is_list and isinstance(value, list):
-            value = [str(item) if isinstance(item, int) else item for item in value]  # `classes: [0, 2]`
+        if option.is_list and isinstance(value, list):  # `classes: [0, 2]`
+            value = [str(item) if isinstance(item, int) and not isinstance(item, bool) else item for item in value]
         try:
             parsed = self._parser.parse_object({option.name: value}, defaults=False)
         except (argparse.ArgumentError, OverflowError) as error:
@@ -270,7 +271,11 @@ def _add(group: Any, option: Option) -> None:
 
 
 def _refusal(option: Option, value: object, where: str) -> str:
-    return f"{where} {value}: {option.allowed} is needed"
+    shown = json.dumps(value, default=str) if isinstance(value, bool | list | dict | None) else value  # as in YAML
+    is_taken = any(isinstance(item, bool) for item in (value if isinstance(value, list) else [value]))
+    is_word = option.kind not in (int, float)
+    hint = "; YAML takes yes, no, on and off for true and false, unless they are quoted" if is_taken and is_word else ""
+    return f"{where} {shown}: {option.allowed} is needed{hint}"
 
 
 def _finished(option: Option, value: Any, where: str) -> object:
