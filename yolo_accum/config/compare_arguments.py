@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from yolo_accum.config.arguments import EMBEDDED_RECIPE
 from yolo_accum.config.arms import SEPARATOR, Arm, read_arms
@@ -49,6 +50,8 @@ def parse_compare(argv: Sequence[str]) -> CompareArguments:
     json, debug = given.pop("json", False), given.pop("debug", False)
     refused = [name for name in given if resume is not None and name not in CHANGEABLE_ON_RESUME]
     if resume is not None and (refused or recipe is not None):
+        if not Path(resume).is_dir():
+            raise UserError(f"--resume {resume}: no such folder")
         allowed = ", ".join("--" + name for name in CHANGEABLE_ON_RESUME)
         raise UserError(
             f"--{(refused or ['recipe'])[0].replace('_', '-')} cannot be changed when a comparison is resumed, only "

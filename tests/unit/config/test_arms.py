@@ -136,12 +136,12 @@ def test_what_is_wrong_in_a_file_is_named(text: str, sentence: str, tmp_path: Pa
     assert str(path) in str(raised.value) and sentence in str(raised.value)
 
 
-def test_a_comparison_that_goes_on_keeps_what_it_is() -> None:
-    assert parse_compare(["--resume", "runs/compare/exp", "--devices", "cpu,cpu"]).arms == ()
+def test_a_comparison_that_goes_on_keeps_what_it_is(tmp_path: Path) -> None:
+    assert parse_compare(["--resume", str(tmp_path), "--devices", "cpu,cpu"]).arms == ()
     with pytest.raises(UserError, match="--epochs cannot be changed when a comparison is resumed"):
-        parse_compare(["--resume", "runs/compare/exp", "--epochs", "3"])
+        parse_compare(["--resume", str(tmp_path), "--epochs", "3"])
     with pytest.raises(UserError, match="--recipe cannot be changed"):
-        parse_compare(["--resume", "runs/compare/exp", "--recipe", "embedded"])
+        parse_compare(["--resume", str(tmp_path), "--recipe", "embedded"])
 
 
 def test_without_data_the_embedded_recipe_is_compared() -> None:
