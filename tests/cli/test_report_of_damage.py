@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from run_folders import write_run
+from run_folders import comparison, write_run
 from small_index import make_index, perfect_detections
 
 from yolo_accum.cli.main import main
@@ -103,3 +106,21 @@ def test_classes_without_names_are_numbered(copied: Path) -> None:
 def test_a_page_without_a_name_is_refused(copied: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(copied), "--out", ""]) == 2
     assert "the name of a file is needed" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"), [(("settings",), 3), (("arms",), None), (("arms", 0, "label"), None), (("comparisons", 0), "x")]
+)
+def test_a_comparison_that_lacks_something_is_named(
+    place: tuple[str | int, ...], wrong: object, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content = comparison(tmp_path, ["large", "small"])
+    *before, last = place
+    part: Any = functools.reduce(lambda item, key: item[key], before, content)
+    part[last] = wrong
+    if last == "label":
+        del part[last]
+    (tmp_path / "compare.json").write_text(json.dumps(content))
+
+    assert main(["report", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'compare.json'}: not a file that `yolo-accum compare` has written" in capfd.readouterr().err

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from yolo_accum import __version__
 from yolo_accum.errors import UserError
@@ -28,8 +30,16 @@ def make_compare_page(folder: Path, out: Path | None = None) -> Path:
         OSError: the page cannot be written.
     """
     result = read_note(folder / COMPARISON_FILE)
-    if not isinstance(result, dict) or "arms" not in result:
-        raise UserError(f"{folder / COMPARISON_FILE}: not a file that `yolo-accum compare` has written")
+    try:
+        return write_compare_page(out or folder / PAGE_FILE, _content(folder, result))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{folder / COMPARISON_FILE}: not a file that `yolo-accum compare` has written "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _content(folder: Path, result: Mapping[str, Any]) -> CompareContent:
     updates, problems = {}, []
     for name in [run.get("updates_csv") for arm in result["arms"] for run in arm.get("runs", ())]:
         if name is not None and (folder / name).is_file():
@@ -37,7 +47,7 @@ def make_compare_page(folder: Path, out: Path | None = None) -> Path:
                 updates[name] = read_updates((folder / name).parent)
             except UserError as error:
                 problems.append(str(error))
-    content = CompareContent(
+    return CompareContent(
         name=folder.resolve().name,
         version=__version__,
         made_at=time.strftime("%Y-%m-%d %H:%M"),
@@ -45,4 +55,3 @@ def make_compare_page(folder: Path, out: Path | None = None) -> Path:
         updates=updates,
         problems=problems,
     )
-    return write_compare_page(out or folder / PAGE_FILE, content)

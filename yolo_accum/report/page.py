@@ -46,9 +46,16 @@ def write_page(path: Path, template: str, content: Mapping[str, Any]) -> Path:
 
 
 def render(template: str, content: Mapping[str, Any]) -> str:
-    """The HTML of a page."""
+    """The HTML of a page.
+
+    Raises:
+        LookupError: the content lacks something that the template names.
+    """
     data = {name: plain(content.get(name, {})) for name in ("charts", "tables")}
-    return _environment().get_template(template).render({**content, "page_data": data})
+    try:
+        return _environment().get_template(template).render({**content, "page_data": data})
+    except jinja2.UndefinedError as error:
+        raise LookupError(str(error)) from error
 
 
 def plain(value: Any) -> Any:
