@@ -1,6 +1,9 @@
 """Two dozen updates of a small detector with recorded losses: a refactoring that changes them changed the arithmetic.
 
-To record anew after a change that is meant to change them: ``python tests/golden/test_recorded_run.py``.
+In float64, since processors round differently: in float32 that changed an assignment, and with it the second update.
+The training is wild (its gradients are a thousand times those of later on), so that even so the ninth may differ.
+
+To record anew after a change that is meant to change them: ``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ def run(folder: Path) -> list[dict[str, float]]:
         "seed": 5,
     }
     config = from_mapping(options)
-    training = build_training(config, open_data(config.data).train)
+    training = build_training(config, open_data(config.data).train, dtype=torch.float64)
     rows = []
     for finished in training.loop.run(training.batches(), LoopState()):
         record = finished.record
@@ -59,8 +62,7 @@ def test_updates_are_those_recorded(tmp_path: Path) -> None:
     recorded, rows = json.loads(RECORDED.read_text()), run(tmp_path)
     assert len(rows) == len(recorded)
     for number, (row, expected) in enumerate(zip(rows, recorded, strict=True)):
-        # Rounding differs between processors and is amplified from update to update; the first ones are exact facts.
-        tolerance = 1e-4 if number < 4 else 0.05
+        tolerance = 1e-4 if number < 8 else 0.05
         for name in ("images", "objects", "lr"):
             assert row[name] == pytest.approx(expected[name], rel=1e-9), (number, name)
         for name in set(expected) - {"images", "objects", "lr"}:
