@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from yolo_accum.report.console import Console
 
 DEFAULT_SHARE = 0.8
 """Of what is free, that a cache may take without ``--cache-limit``."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EFBIG)
+"""What says that there is no room."""
 
 
 @contextmanager
@@ -85,6 +88,8 @@ def _on_disk(config: DataConfig, layout: CacheLayout, replicas: Replicas, consol
             _make(path, layout, config)
             cache = PictureCache(path, layout)
             _fill(cache, replicas, console)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UserError(f"--cache disk: {folder}: a folder is needed, and a file is in its place") from error
     except OSError as error:
         raise UserError(f"--cache disk: {error.filename or path}: {error.strerror or error}") from error
     yield cache
@@ -118,6 +123,8 @@ def _make(path: Path, layout: CacheLayout, config: DataConfig) -> None:
     try:
         make_file(path, layout.num_bytes)
     except OSError as error:
+        if error.errno not in _FULL:  # whatever lies there is not ours to remove
+            raise UserError(f"--cache {config.cache}: {path}: cannot be made ({error.strerror})") from error
         if not path.is_relative_to("/proc"):
             with suppress(OSError):
                 path.unlink()
