@@ -1,4 +1,4 @@
-"""Two processes never write into one run folder."""
+"""Runs that cannot be resumed: somebody still trains in their folder, or nothing was saved there."""
 
 from __future__ import annotations
 
@@ -52,3 +52,11 @@ def test_what_cannot_be_told_stops_nobody(process: object, tmp_path: Path) -> No
 
 def test_the_own_process_may_go_on_with_its_run(tmp_path: Path) -> None:
     assert "last.pt" in refusal(started(tmp_path / "exp", this_process()))
+
+
+def test_a_run_that_has_saved_nothing_can_begin_anew(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("epochs: 3\n")
+
+    said = refusal(tmp_path)
+    assert "this run has saved nothing yet" in said
+    assert said.endswith(f"yolo-accum train --recipe {tmp_path / 'config.yaml'}")

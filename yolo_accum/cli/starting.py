@@ -61,6 +61,11 @@ def _resumed(arguments: TrainArguments) -> Start:
             f"--{refused[0].replace('_', '-')} cannot be changed when a run is resumed, only {allowed}; "
             f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
         )
+    if not last.is_file() and (folder / "config.yaml").is_file():
+        raise UserError(
+            f"--resume {arguments.resume}: this run has saved nothing yet, {last} is missing; to begin anew with its "
+            f"options: yolo-accum train --recipe {folder / 'config.yaml'}"
+        )
     checkpoint = read_checkpoint(last, RUN_STATE)
     if checkpoint["progress"].get("finished") and (folder / RUN_CARD).is_file():
         raise UserError(
