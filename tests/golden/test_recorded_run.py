@@ -1,9 +1,10 @@
 """Two dozen updates of a small detector with recorded losses: a refactoring that changes them changed the arithmetic.
 
-In float64, since processors round differently: in float32 that changed an assignment, and with it the second update.
-The training is wild (its gradients are a thousand times those of later on), so that even so the ninth may differ.
+In float64 and with a small learning rate, since processors round differently and training amplifies that: in float32 it
+changed an assignment in the second update.
 
-To record anew after a change that is meant to change them: ``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
+To record anew after a change that is meant to change them:
+``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def run(folder: Path) -> list[dict[str, float]]:
         "amp": "off",
         "close_mosaic": 2,
         "seed": 5,
+        "lr0": 1e-4,
     }
     config = from_mapping(options)
     training = build_training(config, open_data(config.data).train, dtype=torch.float64)
@@ -62,11 +64,10 @@ def test_updates_are_those_recorded(tmp_path: Path) -> None:
     recorded, rows = json.loads(RECORDED.read_text()), run(tmp_path)
     assert len(rows) == len(recorded)
     for number, (row, expected) in enumerate(zip(rows, recorded, strict=True)):
-        tolerance = 1e-4 if number < 8 else 0.05
         for name in ("images", "objects", "lr"):
             assert row[name] == pytest.approx(expected[name], rel=1e-9), (number, name)
         for name in set(expected) - {"images", "objects", "lr"}:
-            assert row[name] == pytest.approx(expected[name], rel=tolerance, abs=1e-6), (number, name)
+            assert row[name] == pytest.approx(expected[name], rel=1e-3, abs=1e-6), (number, name)
 
 
 if __name__ == "__main__":
