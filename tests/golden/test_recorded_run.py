@@ -1,7 +1,8 @@
 """Two dozen updates of a small detector with recorded losses: a refactoring that changes them changed the arithmetic.
 
 In float64 and with a small learning rate, since processors round differently and training amplifies that. Even so a tie
-may assign an object elsewhere from the second update on: what one object weighs is left as a tolerance there.
+may assign an object elsewhere from the second update on: what one object weighs in the losses is left as a tolerance
+there, and the length of the gradient, which doubles by it, is compared in the first update only.
 
 To record anew after a change that is meant to change them:
 ``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
@@ -66,8 +67,9 @@ def test_updates_are_those_recorded(tmp_path: Path) -> None:
     for number, (row, expected) in enumerate(zip(rows, recorded, strict=True)):
         for name in ("images", "objects", "lr"):
             assert row[name] == pytest.approx(expected[name], rel=1e-9), (number, name)
-        for name in set(expected) - {"images", "objects", "lr"}:
-            tolerance = 1e-4 if number == 0 else 0.15 if name == "grad_norm" else 0.05
+        tied = {"grad_norm"} if number else set()
+        for name in set(expected) - {"images", "objects", "lr"} - tied:
+            tolerance = 0.05 if number else 1e-4
             assert row[name] == pytest.approx(expected[name], rel=tolerance, abs=1e-6), (number, name)
 
 
