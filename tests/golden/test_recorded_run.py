@@ -1,8 +1,7 @@
 """Two dozen updates of a small detector with recorded losses: a refactoring that changes them changed the arithmetic.
 
-In float64 and with a small learning rate, since processors round differently and training amplifies that. Even so a tie
-may assign an object elsewhere from the second update on: what one object weighs in the losses is left as a tolerance
-there, and the length of the gradient, which doubles by it, is compared in the first update only.
+In float64 and with hardly any learning rate: processors round differently, and training would amplify that until objects
+are assigned elsewhere. What an optimizer makes of a gradient is held by other tests. The tolerance is one tie.
 
 To record anew after a change that is meant to change them:
 ``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
@@ -40,7 +39,7 @@ def run(folder: Path) -> list[dict[str, float]]:
         "amp": "off",
         "close_mosaic": 2,
         "seed": 5,
-        "lr0": 1e-4,
+        "lr0": 1e-9,
     }
     config = from_mapping(options)
     training = build_training(config, open_data(config.data).train, dtype=torch.float64)
@@ -67,10 +66,8 @@ def test_updates_are_those_recorded(tmp_path: Path) -> None:
     for number, (row, expected) in enumerate(zip(rows, recorded, strict=True)):
         for name in ("images", "objects", "lr"):
             assert row[name] == pytest.approx(expected[name], rel=1e-9), (number, name)
-        tied = {"grad_norm"} if number else set()
-        for name in set(expected) - {"images", "objects", "lr"} - tied:
-            tolerance = 0.05 if number else 1e-4
-            assert row[name] == pytest.approx(expected[name], rel=tolerance, abs=1e-6), (number, name)
+        for name in set(expected) - {"images", "objects", "lr"}:
+            assert row[name] == pytest.approx(expected[name], rel=0.02, abs=1e-6), (number, name)
 
 
 if __name__ == "__main__":
