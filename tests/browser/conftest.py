@@ -13,7 +13,7 @@ import pytest
 from run_folders import comparison, write_run
 from small_index import make_detections, make_index, perfect_detections
 
-from yolo_accum.cli.compare_page import make_compare_page
+from yolo_accum.cli.comparison.page import make_compare_page
 from yolo_accum.cli.run_page import make_run_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from small_data import write_data
 
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.load import from_mapping, read_recipe, to_mapping
 from yolo_accum.config.options import declared_options
 from yolo_accum.config.paths import cfg_folder

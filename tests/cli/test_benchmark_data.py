@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_data import write_data
 
-from yolo_accum.cli.benchmark_data import Figure
-from yolo_accum.cli.benchmark_index import measure_index, write_large_set
+from yolo_accum.cli.benchmarks.data import Figure
+from yolo_accum.cli.benchmarks.index import measure_index, write_large_set
 from yolo_accum.cli.main import main
 from yolo_accum.config.schema import DataConfig
 from yolo_accum.data.description import open_data

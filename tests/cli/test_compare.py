@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from small_data import write_data
 
-from yolo_accum.cli.compare_child import follow
-from yolo_accum.cli.compare_memory import choose_activations
-from yolo_accum.cli.compare_runs import Runs
-from yolo_accum.cli.compare_setup import moments_of
+from yolo_accum.cli.comparison.child import follow
+from yolo_accum.cli.comparison.memory import choose_activations
+from yolo_accum.cli.comparison.runs import Runs
+from yolo_accum.cli.comparison.setup import moments_of
 from yolo_accum.cli.main import main
 from yolo_accum.engine.gradient_files import read_gradient
 from yolo_accum.engine.plan import Plan

@@ -13,9 +13,9 @@ from typing import IO, Any
 import pytest
 from small_data import write_data
 
-from yolo_accum.cli.compare_runs import Runs, RunState
-from yolo_accum.cli.compare_setup import Comparison, open_compared_data, plan_comparison
-from yolo_accum.cli.compare_verify import verify_words
+from yolo_accum.cli.comparison.runs import Runs, RunState
+from yolo_accum.cli.comparison.setup import Comparison, open_compared_data, plan_comparison
+from yolo_accum.cli.comparison.verify import verify_words
 from yolo_accum.config.compare_arguments import parse_compare
 from yolo_accum.config.verify_arguments import parse_verify
 from yolo_accum.report.console import Console
@@ -83,8 +83,8 @@ def carry_out(
     """All runs of a comparison of micro-batches of 2 with batches of 8."""
     arguments = parse_compare(["--data", str(data), "--batch", "2", "--nbs", "8", "--epochs", "1", *words])
     children = Children(scripts or {}, free_bytes)
-    monkeypatch.setattr("yolo_accum.cli.compare_runs.start_child", children)
-    monkeypatch.setattr("yolo_accum.cli.compare_runs.POLL_S", 0.01)
+    monkeypatch.setattr("yolo_accum.cli.comparison.runs.start_child", children)
+    monkeypatch.setattr("yolo_accum.cli.comparison.runs.POLL_S", 0.01)
     config, splits = open_compared_data(arguments.config, Console(quiet=True))
     comparison = plan_comparison(folder, config, arguments.compare, arguments.arms, splits)
     folder.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from yolo_accum.cli.gpu_check import CHECKS, choose_setup, main, run_checks
-from yolo_accum.cli.gpu_check_setup import Outcome, Setup
+from yolo_accum.cli.gpu_checks.setup import Outcome, Setup
 
 ROOT = Path(__file__).parents[2]
 ABSENT = (

@@ -11,8 +11,8 @@ import pytest
 from small_data import write_data
 from train_command import Train, train_command
 
-from yolo_accum.cli import train as verb
-from yolo_accum.cli.training import Training
+from yolo_accum.cli.training.build import Training
+from yolo_accum.cli.training.run import TrainingRun
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
 def test_a_signal_in_the_evaluation_of_the_last_epoch_ends_the_run(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    validate = verb._Run._validate
+    validate = TrainingRun._validate
 
     def interrupted(run: Any, *arguments: Any) -> Any:
         signal.raise_signal(signal.SIGTERM)
         return validate(run, *arguments)
 
-    monkeypatch.setattr(verb._Run, "_validate", interrupted)
+    monkeypatch.setattr(TrainingRun, "_validate", interrupted)
     assert "interrupted: stopped after the last update" in train(code=143)["said"]
     monkeypatch.undo()
     assert Path(train("--resume", str(tmp_path / "runs" / "exp"))["files"]["card"]).is_file()

@@ -10,9 +10,9 @@ import pytest
 from small_data import write_data
 
 from yolo_accum.cli.main import main
-from yolo_accum.cli.plan_memory import plan_report
-from yolo_accum.cli.training import build_training
-from yolo_accum.cli.training_data import micro_batch_keys
+from yolo_accum.cli.planning.memory import plan_report
+from yolo_accum.cli.training.build import build_training
+from yolo_accum.cli.training.data import micro_batch_keys
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.data.description import open_data
 

@@ -13,7 +13,7 @@ import pytest
 from small_data import write_data
 
 from yolo_accum.cli.main import main
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.data.description import open_data
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from yolo_accum.cli.starting import find_start
+from yolo_accum.cli.training.starting import find_start
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.errors import UserError
 from yolo_accum.report.life_sign import this_process

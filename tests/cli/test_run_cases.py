@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from small_sets import coco_content, write_coco, write_yolo
 
-from yolo_accum.cli import case_commands, run_cases
-from yolo_accum.cli.case_scoring import _is_same
-from yolo_accum.cli.case_setup import prepare_case, tree_digest
+from yolo_accum.cli import run_cases
+from yolo_accum.cli.cases import commands as case_commands
+from yolo_accum.cli.cases.scoring import _is_same
+from yolo_accum.cli.cases.setup import prepare_case, tree_digest
 from yolo_accum.errors import UserError
 
 PATHS = {"train_json": "train.json", "train_images": "images", "val_json": "train.json", "val_images": "images"}

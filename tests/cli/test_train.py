@@ -256,17 +256,17 @@ def test_a_run_without_one_applied_update_has_failed(train: Train, monkeypatch: 
 def test_validation_pictures_that_vanish_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from yolo_accum.cli import train as verb
+    from yolo_accum.cli.training.run import TrainingRun
 
     data = write_data(tmp_path / "vanishing")
-    carry_out = verb._Run.carry_out
+    carry_out = TrainingRun.carry_out
 
     def without_pictures(run: Any) -> Any:
         for path in (data.parent / "images").glob("val_*.png"):
             path.write_bytes(b"gone")
         return carry_out(run)
 
-    monkeypatch.setattr(verb._Run, "carry_out", without_pictures)
+    monkeypatch.setattr(TrainingRun, "carry_out", without_pictures)
     argv = ["train", "--data", str(data), *SMALL, "--project", str(tmp_path / "runs"), "--epochs", "1"]
     assert main(argv) == 0
     output = capfd.readouterr().out
@@ -277,12 +277,12 @@ def test_validation_pictures_that_vanish_are_named(
 def test_what_is_missing_after_training_is_made_up_for(
     train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from yolo_accum.cli import train as verb
+    from yolo_accum.cli.training.run import TrainingRun
 
     def interrupted(run: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verb._Run, "_evaluate_best", interrupted)
+    monkeypatch.setattr(TrainingRun, "_evaluate_best", interrupted)
     train("--epochs", "1", code=130)
     monkeypatch.undo()
     result = train("--resume", str(tmp_path / "runs" / "exp"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from small_data import write_data
 
-from yolo_accum.cli import train as verb
 from yolo_accum.cli.main import main
+from yolo_accum.cli.training.run import TrainingRun
 from yolo_accum.data.order import epoch_order
 from yolo_accum.report.records import read_epochs, read_updates
 
@@ -25,7 +25,7 @@ def test_it_is_named_once_and_neither_ends_the_run_nor_shifts_the_order(
     data = write_data(tmp_path / "data", num_train=NUM_TRAIN, num_val=1)
     position = 4
     broken = data.parent / "images" / f"train_{epoch_order(SEED, 0, NUM_TRAIN)[position]:03d}.png"
-    carry_out = verb._Run.carry_out
+    carry_out = TrainingRun.carry_out
 
     def with_a_broken_picture(run: Any) -> Any:
         broken.write_bytes(broken.read_bytes()[:60])
@@ -48,7 +48,7 @@ def test_it_is_named_once_and_neither_ends_the_run_nor_shifts_the_order(
         return read_updates(folder), read_epochs(folder), told
 
     whole, _, silent = train("whole")
-    monkeypatch.setattr(verb._Run, "carry_out", with_a_broken_picture)
+    monkeypatch.setattr(TrainingRun, "carry_out", with_a_broken_picture)
     updates, epochs, told = train("broken")
 
     assert silent == []

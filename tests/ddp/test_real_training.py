@@ -10,7 +10,7 @@ from replica_processes import exit_with, run_replicas
 from training_cases import relative_difference
 
 from yolo_accum.cli.main import main
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.data.description import open_data
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from yolo_accum.cli.failures import exit_code
-from yolo_accum.cli.training import Training, build_training
+from yolo_accum.cli.training.build import Training, build_training
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.contracts import UpdateRecord
 from yolo_accum.data.description import open_data

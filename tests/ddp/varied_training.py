@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from training_cases import copied, joined
 
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.load import from_mapping
 from yolo_accum.data.description import open_data
 from yolo_accum.engine.distributed import Replicas

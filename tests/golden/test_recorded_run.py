@@ -1,7 +1,7 @@
 """Two dozen updates of a small detector with recorded losses: a refactoring that changes them changed the arithmetic.
 
-In float64 and with hardly any learning rate: processors round differently, and training would amplify that until objects
-are assigned elsewhere. What an optimizer makes of a gradient is held by other tests. The tolerance is one tie.
+In float64 and with hardly any learning rate: processors round differently, and training would amplify that until
+objects are assigned elsewhere. What an optimizer makes of a gradient is held by other tests. The tolerance is one tie.
 
 To record anew after a change that is meant to change them:
 ``PYTHONPATH=tests python tests/golden/test_recorded_run.py``.
@@ -17,7 +17,7 @@ import pytest
 import torch
 from small_data import write_data
 
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.load import from_mapping
 from yolo_accum.data.description import open_data
 from yolo_accum.engine.loop import LoopState

@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_data import write_data
 
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.config.load import from_mapping
 from yolo_accum.data.description import open_data
 from yolo_accum.engine.loop import LoopState

@@ -12,8 +12,8 @@ import torch
 from small_data import write_data
 from test_split_invariance import relative_difference, weights_after
 
-from yolo_accum.cli.training import build_training
-from yolo_accum.cli.training_data import micro_batch_keys
+from yolo_accum.cli.training.build import build_training
+from yolo_accum.cli.training.data import micro_batch_keys
 from yolo_accum.config.load import from_mapping
 from yolo_accum.data.description import open_data
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from yolo_accum.cli.benchmark_data import benchmark_data
-from yolo_accum.cli.benchmark_engine import benchmark_engine
-from yolo_accum.cli.benchmark_memory import benchmark_memory
+from yolo_accum.cli.benchmarks.data import benchmark_data
+from yolo_accum.cli.benchmarks.engine import benchmark_engine
+from yolo_accum.cli.benchmarks.memory import benchmark_memory
 from yolo_accum.config.options import closest
 from yolo_accum.errors import UserError
 

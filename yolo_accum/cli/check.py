@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.check_output import print_report
-from yolo_accum.cli.check_page import make_check_page
-from yolo_accum.cli.check_pictures import check_pictures
-from yolo_accum.cli.check_sheet import draw_findings
+from yolo_accum.cli.checking.output import print_report
+from yolo_accum.cli.checking.page import make_check_page
+from yolo_accum.cli.checking.pictures import check_pictures
+from yolo_accum.cli.checking.sheet import draw_findings
 from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
 from yolo_accum.cli.output import write_json

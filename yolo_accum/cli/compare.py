@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from yolo_accum.cli.compare_folder import Setup, changed, check_images, locked_folder, read_setup
-from yolo_accum.cli.compare_page import make_compare_page
-from yolo_accum.cli.compare_result import FILES, build_result
-from yolo_accum.cli.compare_runs import Runs, RunState
-from yolo_accum.cli.compare_setup import (
+from yolo_accum.cli.comparison.folder import Setup, changed, check_images, locked_folder, read_setup
+from yolo_accum.cli.comparison.page import make_compare_page
+from yolo_accum.cli.comparison.result import FILES, build_result
+from yolo_accum.cli.comparison.runs import Runs, RunState
+from yolo_accum.cli.comparison.setup import (
     Comparison,
     PlannedRun,
     check_arms,
@@ -21,7 +21,7 @@ from yolo_accum.cli.compare_setup import (
     open_compared_data,
     plan_comparison,
 )
-from yolo_accum.cli.compare_verify import read_verification, run_verification
+from yolo_accum.cli.comparison.verify import read_verification, run_verification
 from yolo_accum.cli.output import write_json
 from yolo_accum.config.arms import arms_again, reference_of
 from yolo_accum.config.compare_arguments import CompareArguments, parse_compare

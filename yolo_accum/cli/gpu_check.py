@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from yolo_accum.cli import gpu_check_numbers as numbers
-from yolo_accum.cli import gpu_check_resources as resources
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
-from yolo_accum.cli.gpu_check_setup import Outcome, Setup
+from yolo_accum.cli.gpu_checks import numbers, resources
+from yolo_accum.cli.gpu_checks.setup import Outcome, Setup
 from yolo_accum.cli.output import to_json, write_json
 
 CHECKS: dict[str, Callable[[Setup], Outcome]] = {

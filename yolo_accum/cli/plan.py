@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
-from yolo_accum.cli.run_plan import plan_of, schedule_of
+from yolo_accum.cli.planning.notices import first_spans, plan_notices, tail_text
+from yolo_accum.cli.training.plan import plan_of, schedule_of
 from yolo_accum.config.byte_size import size_text
 from yolo_accum.config.plan_arguments import PlanArguments, parse_plan
 from yolo_accum.config.schema import TrainConfig
@@ -46,7 +46,8 @@ def run(argv: Sequence[str]) -> Mapping[str, Any]:
     memory: Any = None
     if config.accumulation.memory is not None or config.accumulation.batch == "auto":
         # Measuring needs torch, which plans from numbers alone do without.
-        memory = importlib.import_module("yolo_accum.cli.plan_memory").plan_report(config, num_images, index, replicas)
+        measuring = importlib.import_module("yolo_accum.cli.planning.memory")
+        memory = measuring.plan_report(config, num_images, index, replicas)
     if memory is not None and config.accumulation.batch == "auto":
         batch = memory.batch(config.model.checkpoint_activations)
         config = replace(config, accumulation=replace(config.accumulation, batch=batch))
@@ -90,7 +91,8 @@ def _training_images(arguments: PlanArguments) -> tuple[int, str, Any]:
             raise UserError(f"--balance {balance:g}: how often an image comes up depends on its objects; give --data")
         return arguments.plan.num_images, "as given", None
     # Reading data loads OpenCV and more, so that this module is imported for data only.
-    opened = importlib.import_module("yolo_accum.cli.plan_data").training_index(arguments.config.data, arguments.json)
+    reading = importlib.import_module("yolo_accum.cli.planning.data")
+    opened = reading.training_index(arguments.config.data, arguments.json)
     if not balance:
         return len(opened), str(opened.source), opened
     order = importlib.import_module("yolo_accum.data.sampling").image_order(opened, seed=0, balance=balance)

@@ -15,8 +15,8 @@ from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.output import write_json
 from yolo_accum.cli.problems import ProblemReporter
 from yolo_accum.cli.run_folder import make_run_folder
-from yolo_accum.cli.run_plan import plan_of
-from yolo_accum.cli.training_data import micro_batch_keys, training_dataset
+from yolo_accum.cli.training.data import micro_batch_keys, training_dataset
+from yolo_accum.cli.training.plan import plan_of
 from yolo_accum.cli.worker_count import num_workers
 from yolo_accum.config.preview_arguments import PreviewArguments, parse_preview
 from yolo_accum.contracts import Batch, DetectionIndex, SampleKey

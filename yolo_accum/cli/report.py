@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.compare_page import make_compare_page
+from yolo_accum.cli.comparison.page import make_compare_page
 from yolo_accum.cli.run_page import make_run_page
 from yolo_accum.config.report_arguments import parse_report
 from yolo_accum.errors import UserError

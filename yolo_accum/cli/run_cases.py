@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.case_commands import Outcome, run_verb
-from yolo_accum.cli.case_data import ReadSplit, lowest_contrast, read_split, wrong_boxes, wrong_pixels
-from yolo_accum.cli.case_file import ACCEPT, EVALUATION, REJECT, WARN
-from yolo_accum.cli.case_flip import wrong_after_flip
-from yolo_accum.cli.case_scoring import wrong_perfect_score, wrong_scores
-from yolo_accum.cli.case_setup import Case, apply_edit, find_cases, prepare_case, tree_digest
-from yolo_accum.cli.case_training import wrong_in_training
+from yolo_accum.cli.cases.commands import Outcome, run_verb
+from yolo_accum.cli.cases.data import ReadSplit, lowest_contrast, read_split, wrong_boxes, wrong_pixels
+from yolo_accum.cli.cases.file import ACCEPT, EVALUATION, REJECT, WARN
+from yolo_accum.cli.cases.flip import wrong_after_flip
+from yolo_accum.cli.cases.scoring import wrong_perfect_score, wrong_scores
+from yolo_accum.cli.cases.setup import Case, apply_edit, find_cases, prepare_case, tree_digest
+from yolo_accum.cli.cases.training import wrong_in_training
 from yolo_accum.cli.failures import BAD_INPUT, CHECK_FAILED, DONE
 from yolo_accum.data.formats.data_yaml import SPLITS
 from yolo_accum.errors import UserError

@@ -11,7 +11,7 @@ import numpy as np
 
 from yolo_accum import __version__
 from yolo_accum.cli.page_records import METRICS_FILE, PAGE_FILE, PREDICTIONS_FILE, TRUTH_FILE
-from yolo_accum.cli.starting import RUN_CARD
+from yolo_accum.cli.training.starting import RUN_CARD
 from yolo_accum.config.report_arguments import DEFAULT_CONF
 from yolo_accum.contracts import DetectionIndex, Detections
 from yolo_accum.data.images import read_image

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.status_comparison import comparison_json, show_comparison
+from yolo_accum.cli.comparison.status import comparison_json, show_comparison
 from yolo_accum.config.status_arguments import parse_status
 from yolo_accum.errors import UserError
 from yolo_accum.report.comparison_status import is_comparison, read_comparison

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from yolo_accum.cli.training_data import augmented
+from yolo_accum.cli.training.data import augmented
 from yolo_accum.cli.wiring import build_detector
 from yolo_accum.config.verify_arguments import VerifyArguments
 from yolo_accum.contracts import Batch, DetectionIndex, Sample, SampleKey

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from yolo_accum.cli.run_folder import make_run_folder as make_run_folder
 from yolo_accum.cli.worker_count import available_cores
 from yolo_accum.config.named_object import absolute_place
 from yolo_accum.config.schema import ModelConfig, TrainConfig

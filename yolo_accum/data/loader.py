@@ -21,7 +21,6 @@ from torch.utils.data import DataLoader, Dataset
 from yolo_accum.contracts import Batch, Sample, SampleKey
 from yolo_accum.data.dataset import EvalDataset, TrainDataset
 from yolo_accum.data.hand_over import Delivery, Places, Request, Requests, shared_memory
-from yolo_accum.data.worker_count import default_workers as default_workers
 
 PREFETCH_BATCHES = 4
 """Batches that every worker prepares ahead."""

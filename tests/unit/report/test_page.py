@@ -15,7 +15,7 @@ import pytest
 from run_folders import coloured, comparison, write_run
 from small_index import make_detections, make_index, perfect_detections
 
-from yolo_accum.cli.compare_page import make_compare_page
+from yolo_accum.cli.comparison.page import make_compare_page
 from yolo_accum.cli.run_page import make_run_page
 from yolo_accum.report import page, page_charts
 from yolo_accum.report.page_compare import setting_rows

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from yolo_accum.cli.gpu_check_setup import Outcome, Setup, tf32
+from yolo_accum.cli.gpu_checks.setup import Outcome, Setup, tf32
 from yolo_accum.contracts import Batch
 from yolo_accum.engine.gradients import Agreement, Gradient, KeepGradients, agreement
 from yolo_accum.engine.loop import FinishedWindow, LoopState

@@ -67,11 +67,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.compare_memory import read_activations
-from yolo_accum.cli.compare_pairs import compare_arms
-from yolo_accum.cli.compare_runs import RunState
-from yolo_accum.cli.compare_setup import Comparison, PlannedRun
-from yolo_accum.cli.starting import RUN_CARD
+from yolo_accum.cli.comparison.memory import read_activations
+from yolo_accum.cli.comparison.pairs import compare_arms
+from yolo_accum.cli.comparison.runs import RunState
+from yolo_accum.cli.comparison.setup import Comparison, PlannedRun
+from yolo_accum.cli.training.starting import RUN_CARD
 from yolo_accum.config.arms import Arm, reference_of
 from yolo_accum.config.load import to_mapping
 from yolo_accum.contracts import METRIC_NAMES

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from yolo_accum.cli.norms import norm_notices, norm_text
-from yolo_accum.cli.plan_notices import first_spans, plan_notices, tail_text
-from yolo_accum.cli.training import Training
+from yolo_accum.cli.planning.notices import first_spans, plan_notices, tail_text
+from yolo_accum.cli.training.build import Training
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.data.multi_scale import training_sizes_px
 from yolo_accum.engine.plan import nominal_window_length, scaled_weight_decay

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-from yolo_accum.cli.compare_memory import (
+from yolo_accum.cli.comparison.memory import (
     AS_ASKED,
     OUT_OF_MEMORY,
     Activations,
@@ -20,8 +20,8 @@ from yolo_accum.cli.compare_memory import (
     read_activations,
     write_activations,
 )
-from yolo_accum.cli.compare_process import last_words, start_child
-from yolo_accum.cli.compare_setup import Comparison, PlannedRun, placed
+from yolo_accum.cli.comparison.process import last_words, start_child
+from yolo_accum.cli.comparison.setup import Comparison, PlannedRun, placed
 from yolo_accum.cli.failures import FAILED
 from yolo_accum.cli.wiring import named_devices
 from yolo_accum.config.load import to_yaml

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.benchmark_index import measure_evaluation, measure_index, measure_workers, write_large_set
-from yolo_accum.cli.benchmark_samples import measure_samples
+from yolo_accum.cli.benchmarks.index import measure_evaluation, measure_index, measure_workers, write_large_set
+from yolo_accum.cli.benchmarks.samples import measure_samples
 from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.config.benchmark_arguments import DataBenchmarkArguments, parse_data_benchmark
 from yolo_accum.contracts import DetectionIndex

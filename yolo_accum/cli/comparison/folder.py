@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 import yaml
 
-from yolo_accum.cli.training import images_digest
-from yolo_accum.cli.wiring import make_run_folder
+from yolo_accum.cli.run_folder import make_run_folder
+from yolo_accum.cli.training.build import images_digest
 from yolo_accum.config.arms import Arm, arms_again
 from yolo_accum.config.compare_arguments import CHANGEABLE_ON_RESUME, CompareArguments
 from yolo_accum.config.load import build, from_mapping, to_mapping

@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 
 from yolo_accum.cli.norms import calibrate_detector, choose_norm
-from yolo_accum.cli.run_plan import plan_of, schedule_of
-from yolo_accum.cli.training_data import micro_batch_keys, training_dataset
+from yolo_accum.cli.training.data import micro_batch_keys, training_dataset
+from yolo_accum.cli.training.plan import plan_of, schedule_of
 from yolo_accum.cli.wiring import build_detector, choose_device, use_threads
 from yolo_accum.cli.worker_count import num_workers
 from yolo_accum.config.schema import TrainConfig

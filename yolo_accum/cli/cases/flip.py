@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from yolo_accum.cli.case_commands import inside
-from yolo_accum.cli.case_setup import Case
+from yolo_accum.cli.cases.commands import inside
+from yolo_accum.cli.cases.setup import Case
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.contracts import SampleKey
 from yolo_accum.data.dataset import TrainDataset

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from yolo_accum.cli.failures import FAILED, describe_failure
-from yolo_accum.cli.gpu_check_setup import Outcome, Setup, synchronize
+from yolo_accum.cli.gpu_checks.setup import Outcome, Setup, synchronize
 from yolo_accum.config.schema import AugmentConfig
 from yolo_accum.contracts import Batch, DetectionIndex, SampleKey, StringTable
 from yolo_accum.data.dataset import TrainDataset

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from yolo_accum.cli.embedded import default_data_folder
-from yolo_accum.cli.training import Training, build_training
+from yolo_accum.cli.training.build import Training, build_training
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from yolo_accum.cli.case_commands import run_verb
-from yolo_accum.cli.case_file import REJECT
-from yolo_accum.cli.case_setup import Case
+from yolo_accum.cli.cases.commands import run_verb
+from yolo_accum.cli.cases.file import REJECT
+from yolo_accum.cli.cases.setup import Case
 from yolo_accum.cli.failures import BAD_INPUT
 from yolo_accum.config.schema import DataConfig
 from yolo_accum.contracts import DetectionIndex, Detections

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from yolo_accum.cli.case_file import read_case_file
+from yolo_accum.cli.cases.file import read_case_file
 from yolo_accum.errors import UserError
 
 _SETUP_COMMANDS = ("ln", "chmod", "mkdir", "cp", "mv", "touch", "rm")

@@ -1,4 +1,4 @@
-"""A verb in a process of its own, below a comparison: ``python -m yolo_accum.cli.compare_child PARENT VERB ...``.
+"""A verb in a process of its own, below a comparison: ``python -m yolo_accum.cli.comparison.child PARENT VERB ...``.
 
 When the comparison is killed, nobody would end its runs, and they would go on writing where the next start wants to go
 on. So a run looks whether its parent is still there, and asks itself to stop when it is not.

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from yolo_accum.cli.embedded import default_data_folder
-from yolo_accum.cli.training import Training, build_training
+from yolo_accum.cli.training.build import Training, build_training
 from yolo_accum.config.arguments import parse_train
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.contracts import Batch

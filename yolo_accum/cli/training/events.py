@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from yolo_accum.cli.failures import describe_failure, exit_code
-from yolo_accum.cli.training import Training
+from yolo_accum.cli.training.build import Training
 from yolo_accum.config.load import to_mapping
 from yolo_accum.contracts import Observer, RunEnded, RunStarted
 from yolo_accum.engine.trainer import Trainer

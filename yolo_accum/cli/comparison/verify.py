@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import IO, Any
 
-from yolo_accum.cli.compare_process import last_words, start_child
-from yolo_accum.cli.compare_setup import Comparison
+from yolo_accum.cli.comparison.process import last_words, start_child
+from yolo_accum.cli.comparison.setup import Comparison
 from yolo_accum.cli.failures import CHECK_FAILED, DONE
 from yolo_accum.config.load import to_mapping
 from yolo_accum.config.verify_arguments import VERIFY_OPTIONS

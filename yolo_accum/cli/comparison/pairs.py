@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from yolo_accum.cli.compare_setup import Comparison
+from yolo_accum.cli.comparison.setup import Comparison
 from yolo_accum.contracts import METRIC_NAMES
 from yolo_accum.engine.gradient_files import read_gradient
 from yolo_accum.engine.gradients import Gradient, agreement, agreement_by_part

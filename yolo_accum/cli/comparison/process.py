@@ -23,7 +23,7 @@ def start_child(words: Sequence[str], lock: IO[str], *, output: IO[Any], message
     """
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "yolo_accum.cli.compare_child", str(os.getpid()), *words],
+        [sys.executable, "-m", "yolo_accum.cli.comparison.child", str(os.getpid()), *words],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=messages,

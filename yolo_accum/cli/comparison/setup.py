@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from yolo_accum.cli.embedded import embedded_data
 from yolo_accum.cli.evaluation import default_val_batch
-from yolo_accum.cli.opening import embedded_data
-from yolo_accum.cli.run_plan import plan_of
-from yolo_accum.cli.starting import RUN_CARD
-from yolo_accum.cli.training_data import training_dataset
-from yolo_accum.cli.wiring import absolute_paths, available_cores, choose_device, named_devices
+from yolo_accum.cli.training.data import training_dataset
+from yolo_accum.cli.training.plan import plan_of
+from yolo_accum.cli.training.starting import RUN_CARD
+from yolo_accum.cli.wiring import absolute_paths, choose_device, named_devices
+from yolo_accum.cli.worker_count import available_cores
 from yolo_accum.config.arms import Arm
 from yolo_accum.config.schema import TrainConfig
 from yolo_accum.config.verb_schema import CompareConfig
 from yolo_accum.data.description import DataSplits, open_data
-from yolo_accum.data.loader import default_workers
+from yolo_accum.data.worker_count import default_workers
 from yolo_accum.engine.plan import Plan, check_divisible
 from yolo_accum.errors import UserError
 from yolo_accum.report.console import Console

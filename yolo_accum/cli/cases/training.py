@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from yolo_accum.cli.case_commands import Outcome
-from yolo_accum.cli.case_setup import Case
+from yolo_accum.cli.cases.commands import Outcome
+from yolo_accum.cli.cases.setup import Case
 from yolo_accum.engine.checkpoint import read_checkpoint
 from yolo_accum.report.records import read_epochs, read_updates
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from yolo_accum.cli.training import build_training
+from yolo_accum.cli.training.build import build_training
 from yolo_accum.cli.wiring import choose_device
 from yolo_accum.config.byte_size import byte_size, size_text
 from yolo_accum.config.schema import TrainConfig
