@@ -80,7 +80,7 @@ def test_dense_batches_are_dense() -> None:
 
 
 def test_fidelity_of_the_next_smaller_measured_micro_batch() -> None:
-    assert gradient_cosine("wrn", 12, 64) == 0.874
+    assert gradient_cosine("wrn", 12, 64) == 0.87
     assert gradient_cosine("bn", 64, 64) == 1.0
     assert gradient_cosine("wrn", 1, 64) is None
     assert [recommended_norm(images, 64) for images in (2, 8, 16, 64)] == ["wrn", "wrn", "bn", "bn"]
