@@ -121,7 +121,7 @@ def plan(batch: int) -> Plan:
     ("norm", "batch", "replicas", "pieces"),
     [
         ("bn", 8, 1, []),
-        ("bn", 2, 1, ["from 2 images", "--norm wrn", "gn", "frozen", ": bn 0.67, wrn 0.82, gn and frozen 1.00;"]),
+        ("bn", 2, 1, ["from 2 images", "--norm wrn", "gn", "frozen", ": bn 0.68, wrn 0.80, gn and frozen 1.00;"]),
         ("bn", 8, 2, ["from 4 images", "--norm syncbn (8 images), wrn"]),
         ("bn", 1, 1, ["from 1 image;", "blood cells: gn and frozen 1.00;"]),
         ("syncbn", 8, 2, []),
