@@ -1,8 +1,8 @@
 """How far the gradient of a window of small micro-batches is that of the large batch, by norm. No torch.
 
 Source: this project's own measurement, docs/norms.md: the cosine between the gradient of a window and that of the same
-64 images in one batch, yolox_nano with COCO weights on blood cells, means over three windows. `yolo-accum verify` measures it on one's own model
-and data.
+64 images in one batch, yolox_nano with COCO weights on blood cells, means over three windows. `yolo-accum verify`
+measures it on one's own model and data.
 """
 
 from __future__ import annotations
