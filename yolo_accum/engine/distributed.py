@@ -205,7 +205,8 @@ class _FailureBoard:
         self._rank = replicas.rank
         self._closed = threading.Event()
         # A store answers one caller at a time: the thread has a connection of its own.
-        threading.Thread(target=self._watch, args=(store.clone(),), daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(store.clone(),), daemon=True)
+        self._watcher.start()
 
     def post(self, code: int) -> int | None:
         """Leave an exit code; nothing that is left later concerns this process.
@@ -230,6 +231,8 @@ class _FailureBoard:
     def close(self) -> None:
         """No failure concerns this process any more."""
         self._closed.set()
+        # A thread that asks the store while the interpreter ends would abort the process.
+        self._watcher.join(GRACE_S)
 
     def _watch(self, store: dist.Store) -> None:
         while not self._closed.wait(POLL_S):
