@@ -95,7 +95,9 @@ def test_no_legal_annotation_gives_an_invalid_box(tmp_path: Path) -> None:
 def test_boxes_enclose_their_objects_in_the_colour_of_their_class(tmp_path: Path) -> None:
     pictures = [((120, 90), [(label, (20 + 5 * label, 10, 90, 70))]) for label in range(4)]
     index = write_picture_index(tmp_path, pictures)
-    dataset = train_dataset(index, AugmentConfig(hsv_h=0, hsv_s=0, hsv_v=0.1, min_visible=0, min_box_px=0, translate=0.3))
+    dataset = train_dataset(
+        index, AugmentConfig(hsv_h=0, hsv_s=0, hsv_v=0.1, min_visible=0, min_box_px=0, translate=0.3)
+    )
     num_checked = 0
     for epoch in range(20):
         sample = dataset[SampleKey(epoch, 0, 160)]
