@@ -312,12 +312,14 @@ def run(words):
         print("clean", flush=True)
 m.VERBS["probe"] = m.VERBS["val"]
 sys.modules["yolo_accum.cli.probe"] = types.SimpleNamespace(run=run)
-sys.exit(m.main(["probe"]))
+sys.exit(m.main(["probe", "--json"]))
 """
     process = python("-c", program, cwd=tmp_path)
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    assert process.stderr is not None and process.stderr.readline() == "ready\n"  # where --json puts what a verb prints
     process.send_signal(number)
     output, errors = process.communicate(timeout=30)
 
-    assert (process.returncode, output) == (code, "clean\n")
+    assert json.loads(output)["exit_code"] == process.returncode == code
+    assert errors.splitlines()[0] == "clean"
+    assert errors.splitlines()[1].startswith("interrupted")
     assert "Traceback" not in errors

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
@@ -50,4 +51,6 @@ def answering(number: signal.Signals, handler: Callable[[int, FrameType | None],
 def _end(number: int, frame: FrameType | None) -> NoReturn:
     with contextlib.suppress(OSError):
         os.write(2, b"interrupted\n")
+        if "--json" in sys.argv:
+            os.write(1, b'{"error": "interrupted", "exit_code": %d}\n' % (128 + number))
     os._exit(128 + number)

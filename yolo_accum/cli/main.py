@@ -119,16 +119,25 @@ def _exit_code(words: list[str]) -> int:
             return _run(words)
     except BrokenPipeError:
         raise
-    except SystemExit as ending:  # --help and SIGTERM
+    except _Terminated as ending:
+        code = exit_code(ending)
+        _tell("interrupted: ended by SIGTERM", code, words)
+        return code
+    except SystemExit as ending:  # --help
         return exit_code(ending)
     except (Exception, KeyboardInterrupt) as error:
         code, sentence = describe_failure(error)
         if any(word.partition("=")[0] == "--debug" for word in words):
             traceback.print_exception(error)
-        print(sentence, file=sys.stderr)
-        if wants_json(words):
-            print(to_json({"error": sentence.partition(": ")[2] or sentence, "exit_code": code}))
+        _tell(sentence, code, words)
         return code
+
+
+def _tell(sentence: str, code: int, words: Sequence[str]) -> None:
+    """Say why there is no result, to people and, if they wish so, to programs."""
+    print(sentence, file=sys.stderr)
+    if wants_json(words):
+        print(to_json({"error": sentence.partition(": ")[2] or sentence, "exit_code": code}))
 
 
 def _run(words: list[str]) -> int:
@@ -176,6 +185,10 @@ def _overview() -> str:
     return "\n".join(lines)
 
 
+class _Terminated(SystemExit):
+    """SIGTERM has come; ``code`` is the exit code."""
+
+
 def _unwind(number: int, frame: FrameType | None) -> NoReturn:
     """End the program through its ``finally`` clauses: worker processes stop, the terminal is put in order."""
-    raise SystemExit(128 + number)
+    raise _Terminated(128 + number)

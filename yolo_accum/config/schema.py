@@ -30,7 +30,8 @@ class DataConfig:
     val_images: str | None = None
     """Folder of the validation pictures; --images when not given."""
     imgsz: int = 640
-    """Side of the square network input in pixels, a multiple of 32."""
+    """Side of the square network input in pixels, a multiple of 32; val and predict take that of the weights where it
+    is not given."""
     workers: int | None = None
     """Loader processes of a replica; by default one for each of its cores, at most 8."""
     cache: Literal["none", "ram", "disk"] = "none"

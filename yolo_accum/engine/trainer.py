@@ -186,9 +186,14 @@ class Trainer:
         if clock.updates_applied == 0:
             raise TrainingError(
                 f"not one of {clock.updates_attempted} updates was applied: loss or gradients were not finite, so the "
-                "weights are those the run was started with; try --amp off, a lower --lr0 or look at the images"
+                f"weights are those the run was started with; try {self._other_precision()}a lower --lr0 or look at "
+                "the images"
             )
         return self._result(train_s=time.perf_counter() - start_s, images_per_s=images / window_s if window_s else 0.0)
+
+    def _other_precision(self) -> str:
+        """The beginning of an advice, empty where the forward pass is in full precision already."""
+        return "" if self.loop.stepper.precision.dtype is None else "--amp off, "
 
     def _result(self, *, train_s: float, images_per_s: float) -> TrainingResult:
         return TrainingResult(
@@ -230,7 +235,8 @@ class Trainer:
             raise TrainingError(
                 f"{self.state.clock.skipped_in_a_row} updates in a row were refused because loss or gradients were not "
                 f"finite (--max-skipped); images of the last window: {names}"
-                f"{f' and {more} more' if more > 0 else ''}; {good}; try --amp off, a lower --lr0 or check these images"
+                f"{f' and {more} more' if more > 0 else ''}; {good}; try {self._other_precision()}a lower --lr0 or "
+                "check these images"
             )
 
     def _after_epochs(self, finished: FinishedWindow) -> None:

@@ -79,6 +79,8 @@ def _existing_file(path: str | Path) -> Path:
     if re.match(r"\w+:/", text):
         raise UserError(f"--weights {text}: nothing is downloaded; fetch the file yourself and give its path ({where})")
     file = Path(text).expanduser()
+    if file.is_dir():
+        raise UserError(f"--weights {text}: is a folder; a file is needed, for example {file / 'weights' / 'best.pt'}")
     if not file.is_file():
         raise UserError(f"--weights {text}: no such file, and nothing is downloaded ({where})")
     if file.suffix not in SUFFIXES:

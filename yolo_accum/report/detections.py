@@ -14,6 +14,8 @@ from yolo_accum.report.lettering import use_fonts_that_have_the_letters
 
 MIN_SIDE_PX = 640
 """Longer side below which a picture is enlarged, so that the names can be read."""
+SHORTEST_SIDE_PX = 2
+"""Of what is drawn."""
 DPI = 100
 
 
@@ -31,7 +33,9 @@ def save_detections(image: np.ndarray, found: Detections, class_names: Sequence[
     height_px, width_px = image.shape[:2]
     longer_px = max(height_px, width_px)
     inches_per_px = min(max(longer_px, MIN_SIDE_PX), MAX_SIDE_PX) / longer_px / DPI
-    figure = Figure(figsize=(width_px * inches_per_px, height_px * inches_per_px), dpi=DPI)
+    # A picture of 5,000 x 1 px would otherwise be drawn with no height at all.
+    sides_inches = (max(side_px * inches_per_px, SHORTEST_SIDE_PX / DPI) for side_px in (width_px, height_px))
+    figure = Figure(figsize=tuple(sides_inches), dpi=DPI)
     axes = figure.add_axes((0, 0, 1, 1))
     show_picture(axes, image)
     # Best last, so that it lies on top.

@@ -210,7 +210,7 @@ def test_class_outputs_of_another_width_are_reported() -> None:
     [
         ("https://example.org/yolox_nano.pth", "nothing is downloaded.*yolox_nano.pth.*0.1.1rc0"),
         ("missing/yolox_s.pth", "missing/yolox_s.pth: no such file.*0.1.1rc0"),
-        (".", "no such file"),
+        (".", "is a folder; a file is needed"),
     ],
 )
 def test_a_path_without_a_file(path: str, message: str) -> None:

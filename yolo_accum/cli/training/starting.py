@@ -61,7 +61,9 @@ def _resumed(arguments: TrainArguments) -> Start:
             f"--{refused[0].replace('_', '-')} cannot be changed when a run is resumed, only {allowed}; "
             f"for another course start a new run from its weights: yolo-accum train --weights {last} ..."
         )
-    if not last.is_file() and (folder / "config.yaml").is_file():
+    if not last.is_file() and not (folder / "config.yaml").is_file():
+        raise UserError(f"--resume {arguments.resume}: this is no run folder, {last} is missing")
+    if not last.is_file():
         raise UserError(
             f"--resume {arguments.resume}: this run has saved nothing yet, {last} is missing; to begin anew with its "
             f"options: yolo-accum train --recipe {folder / 'config.yaml'}"
