@@ -58,18 +58,23 @@ class Places:
         return self._free.pop() if self._free else None
 
     def images(self, place: int, shape: Sequence[int]) -> np.ndarray:
-        """The beginning of a place as an array of uint8."""
+        """The beginning of a place as a uint8 array of ``shape``, which is [m, 3, H, W] of a batch."""
         array: np.ndarray = self._memory[place].numpy()[: math.prod(shape)].reshape(shape)
         return array
 
     def arrived(self, place: int, shape: Sequence[int]) -> Tensor:
-        """The images of a place as a tensor; with it, and all that shares its memory, the place becomes free."""
+        """The images of a place, uint8 of ``shape``; once nothing shares their memory, the place is free again."""
         array = self.images(place, shape)
         weakref.finalize(array, self._free.append, place).atexit = False
         return torch.from_numpy(array)
 
     @classmethod
     def numbered(cls, number: int) -> Places:
+        """The places of this process with that number.
+
+        Raises:
+            KeyError: their loader is gone.
+        """
         return cls._known[number]
 
 
@@ -130,14 +135,14 @@ class Delivery:
         images = parts.pop("images")
         parts |= {name: value.numpy() for name, value in parts.items() if isinstance(value, Tensor)}
         if self._place is None:
-            return _batch, (images, parts)
+            return _batch_of, (images, parts)
         return _batch_in_place, (self._places.number, self._place, tuple(images.shape), parts)
 
 
-def _batch(images: Tensor, parts: dict[str, Any]) -> Batch:
+def _batch_of(images: Tensor, parts: dict[str, Any]) -> Batch:
     arrays = {name: torch.tensor(value) for name, value in parts.items() if isinstance(value, np.ndarray)}
     return Batch(images=images, **(parts | arrays))
 
 
 def _batch_in_place(number: int, place: int, shape: Sequence[int], parts: dict[str, Any]) -> Batch:
-    return _batch(Places.numbered(number).arrived(place, shape), parts)
+    return _batch_of(Places.numbered(number).arrived(place, shape), parts)

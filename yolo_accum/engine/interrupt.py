@@ -25,8 +25,12 @@ class StopRequest:
         self.signal_number = number
 
     def check(self, message: str) -> None:
-        """Raises:
-        Interrupted: a signal has come; ``message`` says what is kept.
+        """End here when a signal has come.
+
+        Args:
+            message: says what is kept.
+        Raises:
+            Interrupted: one has.
         """
         if self.signal_number is not None:
             raise Interrupted(self.signal_number, message)
